@@ -54,14 +54,14 @@ std::string CoordinatorLink::coordinator_host() const {
   return next_coordinator_.is_told() ? next_coordinator_.host() : plans_.node->rendezvous.peers.front();
 }
 
-OwnPorts CoordinatorLink::own_ports() const {
-  return {successor_socket_.port, failure_ ? 0 : parts_.local_store.listen()};
+OwnDoors CoordinatorLink::own_doors() const {
+  return {successor_socket_.port, failure_ ? 0 : parts_.local_store.listen(), parts_.stage_door};
 }
 
 net::CoordinatorServiceSettings CoordinatorLink::coordinator_settings() const {
   plan::Announcement self =
       announced_ ? *announced_
-                 : make_announcement(*plans_.node, parts_.snapshot, own_ports(), parts_.workers);
+                 : make_announcement(*plans_.node, parts_.snapshot, own_doors(), parts_.workers);
   return make_coordinator_settings(*plans_.node, parts_.snapshot, std::move(self), failure_,
                                    parts_.events.wanted());
 }
@@ -171,7 +171,7 @@ std::unique_ptr<net::CoordinatorService> CoordinatorLink::tell_cannot_start(
 
 void CoordinatorLink::join_as_member() {
   bind_successor_port();
-  announced_ = make_announcement(*plans_.node, parts_.snapshot, own_ports(), parts_.workers);
+  announced_ = make_announcement(*plans_.node, parts_.snapshot, own_doors(), parts_.workers);
   net::MemberServiceSettings settings =
       with_output(make_first_member_settings(*plans_.node, parts_.snapshot, *announced_));
   settings.failure = failure_;

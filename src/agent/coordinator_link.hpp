@@ -40,6 +40,7 @@ class CoordinatorLink {
     EventRecorder& events;
     supervise::AgentLifecycle& life;
     streams::OutputLink& output;
+    const std::string& stage_door;
   };
   struct Hooks {
     std::function<net::StoreOpened(const rendezvous::OpenStore&)> open_store;
@@ -73,7 +74,7 @@ class CoordinatorLink {
  private:
   void join_as_coordinator();
   void join_as_member();
-  OwnPorts own_ports() const;
+  OwnDoors own_doors() const;
   net::CoordinatorServiceSettings coordinator_settings() const;
   net::CoordinatorHooks coordinator_hooks();
   net::MemberServiceSettings with_output(net::MemberServiceSettings settings) const;

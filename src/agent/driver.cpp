@@ -17,18 +17,14 @@
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/machine/capture_network.hpp"
-#include "os/machine/own_cpus.hpp"
 #include "os/process/child.hpp"
 #include "os/process/process_table.hpp"
-#include "os/process/warm_up.hpp"
 #include "os/system_failure.hpp"
 #include "os/terminal/terminal.hpp"
-#include "plan/finalise.hpp"
 #include "plan/master_variables.hpp"
 #include "plan/worker_env.hpp"
 #include "probes/launch_facts.hpp"
 #include "rendezvous/address_choice.hpp"
-#include "rendezvous/waiting_text.hpp"
 #include "supervise/report.hpp"
 #include "supervise/store_use.hpp"
 
@@ -99,7 +95,9 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       telling_timer_(context_),
       parting_timer_(context_),
       life_(plans_.node->host, own_failure(failure, plans_.node->host), limits_of(plans_.node->options)),
-      link_(context_, {plans_, snapshot_, workers_, store_, local_store_, events_, life_, output_link_},
+      stage_(context_, plans_, snapshot_, workers_, [this] { on_staged(); }),
+      link_(context_,
+            {plans_, snapshot_, workers_, store_, local_store_, events_, life_, output_link_, stage_.door()},
             failure, link_hooks()),
       front_end_(context_, plans_,
                  {[this](const rendezvous::lifeline::Signal& signal) { on_told_signal(signal); },
@@ -154,6 +152,7 @@ CoordinatorLink::Hooks Driver::link_hooks() {
   };
   hooks.show_hang = [this](const status::Verdict& verdict) { show_hang(verdict); };
   hooks.on_lost = [this](const std::string& what, const std::string& hint, bool may_rejoin) {
+    held_start_.reset();
     carry_out(life_.on_lost(what, hint, may_rejoin));
   };
   hooks.on_told_all = [this] { carry_out(life_.on_workers(workers_state())); };
@@ -177,6 +176,7 @@ int Driver::run() {
   link_.join();
   status_.serve([this](bool stacks) { on_status_asked(stacks); });
   while (!context_.stopped()) run_handlers();
+  stage_.end();
   return life_.exit_code();
 }
 
@@ -294,93 +294,16 @@ void Driver::tell_task_style() const {
       "to let ddprun start the workers of a node, start one ddprun on each node");
 }
 
-void Driver::handle(const rendezvous::Start& start) {
-  if (!life_.accepts_start(workers_state())) return;
-  try {
-    plans_.attempt =
-        std::make_shared<const plan::LaunchPlan>(plan::finalise(plans_.node, start.assignment, snapshot_));
-  } catch (const Error& error) {
-    return on_lost(error.what(), error.hint());
-  }
-  if (std::exchange(plans_.node, plans_.attempt->node) != plans_.attempt->node) tell_task_style();
-  life_.note_start();
-  end_warm_up();
-  say_new_notices();
-  step_aside();
-  told_failure_.reset();
-  traced_ = false;
-  events_.begin_attempt();
-  endings_.begin(plans_.attempt);
-  supervisor_.note_start(start.assignment);
-  workers_.begin_attempt(plans_.attempt, proven_interface(start.assignment),
-                         local_store_.begin_attempt(start.assignment));
-  hangs_.begin_attempt();
-  standbys_.begin_attempt();
-  tell_start(start.assignment);
-  warned_workers_.end();
-  if (link_.coordinates()) job_end_.begin();
-  decide();
-}
-
-// What was expected alone may have been wrong about the other agents of this host.
-void Driver::say_new_notices() {
-  for (const allocation::Notice& notice : plans_.attempt->notices) {
-    if (std::find(said_.begin(), said_.end(), notice) != said_.end()) continue;
-    plans_.node->rendezvous.agent.value == 0 ? console::say_notice(notice.what, notice.hint)
-                                             : console::say_detail(notice.what);
-    said_.push_back(notice);
-  }
-}
-
-// The loop that pumps output and serves store and rendezvous is this one thread.
-void Driver::step_aside() {
-  if (plans_.attempt->binding.spare.empty() || std::exchange(stepped_aside_, true)) return;
-  const bool moved = os::keep_to_cpus(plans_.attempt->binding.spare);
-  console::say_detail(
-      fmt::format("ddprun itself {} {} on {}", moved ? "is bound to" : "cannot be bound to",
-                  facts::describe({plans_.attempt->binding.spare, {}, facts::MemoryPolicy::untouched}),
-                  plans_.node->host));
-}
-
-// What its workers need comes from a cold disk else, and the others would wait for it.
-void Driver::handle(const rendezvous::Standby&) {
-  life_.note_standby();
-  console::say_detail("this node waits to take the place of one that is lost");
-  const bool is_cold =
-      plans_.attempt->assignment.workers.empty() && !warm_up_ && !plans_.node->offered.empty();
-  if (!is_cold || !supervise::starts_python(plans_.node->offered.front().command)) return;
-  try {
-    warm_up_ = os::start_warm_up(plans_.node->offered.front().command.front());
-    workers_.spare(warm_up_->pid());
-  } catch (const Error& error) {
-    console::say_detail(error.what());
-  }
-}
-
-void Driver::end_warm_up() {
-  if (!warm_up_) return;
-  workers_.spare_no_more(warm_up_->pid());
-  warm_up_->end();
-}
-
-void Driver::tell_start(const plan::Assignment& assignment) const {
-  std::vector<int> ranks;
-  for (const plan::RankAssignment& assigned : assignment.workers) ranks.push_back(assigned.rank.value);
-  const std::string interface = proven_interface(assignment);
-  console::say_detail(fmt::format(
-      "attempt {}: {} workers on {} nodes, {}:{}; {} here{}", assignment.attempt.value, assignment.world_size,
-      assignment.node_count, assignment.master_address, assignment.master_port,
-      rendezvous::describe_ranks(std::move(ranks)), interface.empty() ? "" : ", interface " + interface));
-}
-
 // A scheduler that has signalled another host's whole tree is about to signal this one's.
 void Driver::handle(const rendezvous::Stop& stop) {
+  held_start_.reset();
   hangs_.end_attempt();
   carry_out(life_.on_stop(stop.attempt, stop.signal, stop.whole_tree));
   decide();
 }
 
 void Driver::handle(const rendezvous::Finish& end) {
+  held_start_.reset();
   hangs_.end_attempt();
   rendezvous::Finish finish = end;
   if (finish.report_here) explain_end(finish);

@@ -21,6 +21,7 @@
 #include "agent/local_store.hpp"
 #include "agent/plans.hpp"
 #include "agent/requeue.hpp"
+#include "agent/stage_keeper.hpp"
 #include "agent/standby_keeper.hpp"
 #include "agent/status_service.hpp"
 #include "agent/warned_workers.hpp"
@@ -66,7 +67,8 @@ class Driver {
   void handle(const rendezvous::JobShown& shown) { status_.show(shown); }
   void handle(const rendezvous::Roster& roster) { link_.note(roster); }
   void handle(const rendezvous::Start& start);
-  void handle(const rendezvous::Standby&);
+  void on_staged();
+  void handle(const rendezvous::Standby& standby);
   void handle(const rendezvous::Modules& modules) { standbys_.note(modules); }
   void end_warm_up();
   void tell_task_style() const;
@@ -145,6 +147,8 @@ class Driver {
   boost::asio::steady_timer parting_timer_;  // all is done here
   supervise::AgentLifecycle life_;
   std::int64_t began_ = os::unix_milliseconds();
+  StageKeeper stage_;
+  std::optional<rendezvous::Start> held_start_;  // until the copies are there
   CoordinatorLink link_;
   FrontEndLink front_end_;
   StatusService status_;

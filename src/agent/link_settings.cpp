@@ -105,14 +105,15 @@ std::vector<int> relay_ports(const plan::NodeProposal& node) {
 }
 
 plan::Announcement make_announcement(const plan::NodeProposal& node, const facts::Snapshot& snapshot,
-                                     const OwnPorts& ports, const workers::WorkerGroup& workers) {
+                                     const OwnDoors& doors, const workers::WorkerGroup& workers) {
   const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
   plan::Announcement self;
   const bool unnumbered = node.rendezvous.by_arrival && node.rendezvous.role == plan::RendezvousRole::member;
   if (!unnumbered) self.agent = node.rendezvous.agent;
   self.host = node.host;
-  self.successor_port = ports.successor;
-  self.relay_port = ports.relay;
+  self.successor_port = doors.successor_port;
+  self.relay_port = doors.relay_port;
+  self.stage_door = doors.stage;
   self.node = allocation::node_rank_of(node.allocation).value;
   if (node.allocation.numbered_by_launcher) self.launcher_rank = GlobalRank{node.allocation.task_rank.value};
   self.style_assumed = node.allocation.style_assumed;

@@ -24,14 +24,15 @@ std::vector<int> successor_ports(const plan::NodeProposal& node);
 bool serves_relays(const plan::NodeProposal& node);
 std::vector<int> relay_ports(const plan::NodeProposal& node);
 
-// Where this agent listens for others; 0: nowhere.
-struct OwnPorts {
-  int successor = 0;
-  int relay = 0;
+// Where this agent listens for others; 0 and empty: nowhere.
+struct OwnDoors {
+  int successor_port = 0;
+  int relay_port = 0;
+  std::string stage;  // Announcement::stage_door
 };
 
 plan::Announcement make_announcement(const plan::NodeProposal& node, const facts::Snapshot& snapshot,
-                                     const OwnPorts& ports, const workers::WorkerGroup& workers);
+                                     const OwnDoors& doors, const workers::WorkerGroup& workers);
 net::CoordinatorServiceSettings make_coordinator_settings(
     const plan::NodeProposal& node, const facts::Snapshot& snapshot, plan::Announcement announcement,
     const std::optional<rendezvous::LaunchFailure>& failure, bool records);

@@ -33,7 +33,9 @@ StandbyKeeper::StandbyKeeper(boost::asio::io_context& context, const Plans& plan
       workers_(workers),
       tell_(std::move(tell)),
       plan_(at_once(host)),
-      timer_(context) {}
+      timer_(context) {
+  expected_.staged.clear();  // where they will be is not known yet
+}
 
 void StandbyKeeper::begin_attempt() {
   end_attempt();

@@ -32,6 +32,7 @@ class StandbyKeeper {
   void note_start(std::size_t worker);
   // Other agents' workers have loaded these, and this one stands by.
   void note(const rendezvous::Modules& modules);
+  void note_staged(const std::vector<staging::Mapping>& staged) { expected_.staged = staged; }
   void end_attempt();  // or it is about to be stopped
   void end();
 

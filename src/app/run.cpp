@@ -305,6 +305,7 @@ int launch(facts::Snapshot& snapshot, options::Options& options,
     probes::ask_for_job_time(node.allocation, snapshot);
   if (runs) streams::check_log_folder(options.output, node.host);
   if (runs) commands::check_before_start(node, snapshot);
+  if (options.snapshot_file.empty()) commands::check_staged(node, snapshot);
   if (runs) peers::settle_local_address(node, snapshot);  // all hear of it where it fails
   const plan::Assignment share = plan::make_expected_assignment(node);
   const plan::LaunchPlan expected =

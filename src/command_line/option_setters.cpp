@@ -68,6 +68,14 @@ void run_path(Draft& draft, const Given&) { draft.options.run_path = true; }
 void container(Draft& draft, const Given& given) {
   draft.options.container = options::parse_container(given.value, given.origin);
 }
+void stage(Draft& draft, const Given& given) { draft.options.stage.paths.push_back(file_from(given)); }
+void stage_to(Draft& draft, const Given& given) {
+  if (!given.value.starts_with('/'))
+    throw UsageError(given.origin + " needs an absolute path",
+                     "name a folder that every node has for itself");
+  draft.options.stage.to = given.value;
+}
+void stage_keep(Draft& draft, const Given&) { draft.options.stage.keep = true; }
 void no_use_env(Draft& draft, const Given&) { draft.options.local_rank_argument = true; }
 
 void workers_per_node(Draft& draft, const Given& given) {

@@ -10,6 +10,9 @@ void module(Draft& draft, const Given& given);
 void no_python(Draft& draft, const Given& given);
 void run_path(Draft& draft, const Given& given);
 void container(Draft& draft, const Given& given);
+void stage(Draft& draft, const Given& given);
+void stage_to(Draft& draft, const Given& given);
+void stage_keep(Draft& draft, const Given& given);
 void no_use_env(Draft& draft, const Given& given);
 
 // Workers and nodes.

@@ -53,6 +53,14 @@ void add_program_and_workers(std::vector<OptionEntry>& table) {
              "command that starts each worker in a container and gets its variables, as in 'apptainer exec "
              "IMAGE'",
              setters::container),
+       file_value("stage", "PATH", own, program,
+                  "copy a virtual or conda environment, image, tar, file or folder to every node and use the "
+                  "copy; may be repeated",
+                  setters::stage),
+       file_value("stage-to", "FOLDER", own, program,
+                  "folder of each node for these copies (default: TMPDIR, else /dev/shm)", setters::stage_to),
+       flag("stage-keep", k_no_letter, own, program, "keep these copies for the next job",
+            setters::stage_keep),
        flag("no-use-env", k_no_letter, own, program,
             "pass --local-rank=N to SCRIPT before its arguments, as torch.distributed.launch does",
             setters::no_use_env),

@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "check/finding.hpp"
 #include "console/log.hpp"
 #include "os/atomic_file.hpp"
+#include "os/system_failure.hpp"
+#include "plan/worker_command.hpp"
 #include "probes/node_record.hpp"
 
 namespace ddprun::commands {
@@ -51,6 +57,19 @@ void check_before_start(const plan::NodeProposal& node, const facts::Snapshot& s
     if (error && options::outlives_nodes(node.options) && !first)
       throw Error(describe(finding, node.host), finding.fix);
     if (error || first) console::say_notice(describe(finding, node.host), finding.fix);
+  }
+}
+
+void check_staged(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
+  if (node.rendezvous.agent.value != 0) return;
+  for (const std::string& path : plan::staged_paths(node.options, snapshot)) {
+    std::error_code error;
+    if (!std::filesystem::exists(path, error) && !error)
+      error = std::make_error_code(std::errc::no_such_file_or_directory);
+    if (!error && path != "/") continue;
+    throw Error(fmt::format("cannot stage {} on {}: {}", printable(path), node.host,
+                            error ? os::describe_errno(error.value()) : "it is the whole file system"),
+                "--stage takes an existing file or folder", k_exit_not_found);
   }
 }
 

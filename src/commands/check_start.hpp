@@ -1,4 +1,5 @@
-// --check=auto: what of a node's check takes no time, before the first attempt of a job of several nodes.
+// What is looked at before the first attempt: --check=auto, what of a node's check takes no time, in a job of
+// several nodes; and what is to be staged.
 #pragma once
 
 #include "facts/snapshot.hpp"
@@ -10,5 +11,8 @@ namespace ddprun::commands {
 // the job has nodes to spare, an error is thrown instead: the job starts without this node, whose name goes
 // to the end of --exclude-file.
 void check_before_start(const plan::NodeProposal& node, const facts::Snapshot& snapshot);
+
+// On the host that reads it. Throws Error for a path of --stage that is not there.
+void check_staged(const plan::NodeProposal& node, const facts::Snapshot& snapshot);
 
 }  // namespace ddprun::commands

@@ -111,6 +111,16 @@ bool TimedSocket::read(char* target, std::size_t size, Milliseconds limit) {
   return true;
 }
 
+std::ptrdiff_t TimedSocket::read_some(char* target, std::size_t most, Milliseconds limit) {
+  const TimePoint deadline = Clock::now() + limit;
+  while (true) {
+    const ssize_t count = ::recv(descriptor_, target, most, 0);
+    if (count > 0) return count;
+    if (count == 0 || !would_block()) return -1;
+    if (!wait_until_ready(descriptor_, POLLIN, deadline)) return 0;
+  }
+}
+
 bool TimedSocket::end_writing() { return ::shutdown(descriptor_, SHUT_WR) == 0; }
 
 std::string TimedSocket::local_address() const {

@@ -12,6 +12,8 @@ namespace ddprun::net {
 class TimedSocket {
  public:
   TimedSocket() = default;
+  // One that is connected, and does not block; it is ours now.
+  explicit TimedSocket(int connected) : descriptor_(connected) {}
   ~TimedSocket();
   TimedSocket(TimedSocket&& other) noexcept;
   TimedSocket& operator=(TimedSocket&& other) noexcept;
@@ -22,6 +24,8 @@ class TimedSocket {
   // All of it, or false: the connection has failed or the time is over, and it is of no further use.
   bool write(std::string_view bytes, Milliseconds limit);
   bool read(char* target, std::size_t size, Milliseconds limit);
+  // What has come, at most that much; 0: nothing within the limit, negative: it has failed or ended.
+  std::ptrdiff_t read_some(char* target, std::size_t most, Milliseconds limit);
   // What can be written at once: 0 when nothing could be within the limit, negative when it has failed.
   std::ptrdiff_t write_some(std::string_view bytes, Milliseconds limit);
   // The peer reads the end behind what was written.

@@ -19,6 +19,7 @@
 #include "options/container.hpp"
 #include "options/hang_options.hpp"
 #include "options/restart_options.hpp"
+#include "options/stage_options.hpp"
 #include "options/store_access.hpp"
 #include "options/store_tree.hpp"
 #include "options/time_limit_options.hpp"
@@ -101,6 +102,7 @@ struct Options {
 
   output::OutputOptions output;
   CheckOptions check;
+  StageOptions stage;
 
   DryRun dry_run = DryRun::off;
   std::string picture_file;   // --dry-run=svg FILE.svg; empty: standard output

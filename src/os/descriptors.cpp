@@ -128,6 +128,23 @@ int close_all_but(int kept) {
   return 3;
 }
 
+std::vector<int> close_all_but(const std::vector<int>& kept) {
+  const int end = 3 + static_cast<int>(kept.size());
+  std::vector<int> moved, placed;
+  for (const int each : kept) {
+    moved.push_back(::fcntl(each, F_DUPFD_CLOEXEC, end));
+    if (moved.back() < 0) ::_exit(127);
+  }
+  for (int descriptor = 0; descriptor < 3; ++descriptor) ::close(descriptor);
+  ensure_standard_descriptors();
+  for (const int each : moved) {
+    placed.push_back(3 + static_cast<int>(placed.size()));
+    if (::dup3(each, placed.back(), O_CLOEXEC) < 0) ::_exit(127);
+  }
+  close_from(end);
+  return placed;
+}
+
 void close_all() {
   close_from(0);
   ensure_standard_descriptors();

@@ -44,6 +44,8 @@ bool unshare_descriptors();
 // For a helper process: leaves it with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns
 // it. Ends the process where that cannot be done.
 int close_all_but(int kept);
+// Likewise with several, close-on-exec, in their order.
+std::vector<int> close_all_but(const std::vector<int>& kept);
 // Likewise with none.
 void close_all();
 // The sockets connected by TCP that are open now, by their inode numbers.

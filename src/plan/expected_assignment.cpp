@@ -6,6 +6,7 @@
 
 #include "allocation/detection/left_over.hpp"
 #include "plan/lost_nodes.hpp"
+#include "plan/worker_command.hpp"
 #include "plan/worker_env.hpp"
 
 namespace ddprun::plan {
@@ -56,6 +57,7 @@ std::string describe_open(const VariableChange& change, const NodeProposal& node
   if (change.value && is_open(*change.value)) return *change.value;
   if (change.name == "DDPRUN_LAUNCH_ID" || change.name == "DDPRUN_AGENT_ID") return "(a random number)";
   if (change.name == allocation::k_worker_list_variable) return "(the names of these variables)";
+  if (change.origin == k_stage_origin) return change.value.value_or("");  // but for the hash
   if (change.open) return "(interface to other nodes)";
   return {};
 }

@@ -9,6 +9,7 @@
 #include "plan/follow_binding.hpp"
 #include "plan/open_mpi_settings.hpp"
 #include "plan/propose.hpp"
+#include "plan/worker_command.hpp"
 
 namespace ddprun::plan {
 
@@ -53,6 +54,7 @@ LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignm
     throw Error(fmt::format("{} was asked to start {} workers but announced {}", plan.node->host,
                             plan.assignment.workers.size(), plan.node->offered.size()));
   }
+  plan.staged = expect_staged(plan.node->options, snapshot);
   add_workers(plan);
   bind_workers(plan, snapshot);
   follow_binding(plan, snapshot);

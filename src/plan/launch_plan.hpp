@@ -10,6 +10,7 @@
 #include "facts/snapshot.hpp"
 #include "plan/node_proposal.hpp"
 #include "plan/world_plan.hpp"
+#include "staging/rewrite.hpp"
 
 namespace ddprun::plan {
 
@@ -44,7 +45,9 @@ struct LaunchPlan {
   Assignment assignment;
   std::vector<PlannedWorker> planned;  // in the order of the assignment's workers
   BindingPlan binding;
-  Sourced<int> threads;                     // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
+  Sourced<int> threads;  // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
+  // --stage: where each path is on this host, as far as it is known.
+  std::vector<staging::Mapping> staged{};
   std::vector<allocation::Notice> notices;  // what follows from the share; the node has its own
 };
 

@@ -1,12 +1,14 @@
-// The words a worker is started with.
+// The words a worker is started with, and where its paths lead once they are copied (--stage).
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
 #include "base/ids.hpp"
 #include "facts/snapshot.hpp"
 #include "options/options.hpp"
+#include "plan/launch_plan.hpp"
 
 namespace ddprun::plan {
 
@@ -39,5 +41,23 @@ std::vector<std::string> make_worker_command(const options::Options& options, co
 bool starts_python(const std::vector<std::string>& command);
 // Whether that Python takes PYTHONPATH: not after -I or -E.
 bool takes_python_path(const std::vector<std::string>& command);
+
+// ---- --stage: which paths are copied to the hosts, and what of the workers follows the copies
+
+// Variables whose paths lead to the copies, as far as they name a path of --stage.
+inline constexpr std::array k_staged_variables{"PATH",        "PYTHONPATH",   "PYTHONHOME",
+                                               "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH"};
+
+inline constexpr const char* k_stage_origin = "--stage";
+
+// Absolute, in the order of the options.
+std::vector<std::string> staged_paths(const options::Options& options, const facts::Snapshot& snapshot);
+// Where the copies may lie, best first.
+std::vector<std::string> stage_places(const options::Options& options, const facts::Snapshot& snapshot);
+// Where they would lie, without the hash that nobody knows yet.
+std::vector<staging::Mapping> expect_staged(const options::Options& options, const facts::Snapshot& snapshot);
+
+// A worker's command with the program of the copy: its first word, and the image of --container.
+std::vector<std::string> point_command(const LaunchPlan& plan, std::vector<std::string> command);
 
 }  // namespace ddprun::plan

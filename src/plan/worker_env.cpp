@@ -228,6 +228,19 @@ void set_flight_recorder(Changes& changes, const LaunchPlan& plan, const facts::
     set(name, context.flight_record);
 }
 
+// Paths of the shared file system that are on this host too (--stage).
+void point_at_copies(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment) {
+  if (plan.staged.empty()) return;
+  std::vector<std::string> copies;
+  for (const staging::Mapping& mapping : plan.staged) copies.push_back(mapping.copy);
+  for (const char* name : k_staged_variables) {
+    const std::string before = changes.value(environment, name);
+    const std::string after = staging::map_path_list(before, plan.staged);
+    if (after != before) changes.set(name, after, k_stage_origin);
+  }
+  changes.set("DDPRUN_STAGED", join(copies, ":"), k_stage_origin);
+}
+
 void carry_into_container(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment) {
   const options::Container& container = plan.node->options.container;
   if (container.kind != options::ContainerKind::prefixed) return;
@@ -310,6 +323,7 @@ std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const fa
     changes.remove("DDPRUN_STORE", "another ddprun's");
   }
   set_flight_recorder(changes, plan, environment, context);
+  point_at_copies(changes, plan, environment);
   changes.set(allocation::k_worker_list_variable, allocation::make_worker_list(environment, changes.names()),
               "variables that submitted jobs drop");
   put_module_on_path(changes, environment, context);
@@ -337,7 +351,7 @@ std::vector<std::string> command_to_start(const LaunchPlan& plan, std::size_t wo
                                           const std::vector<VariableChange>& changes,
                                           const facts::Environment& environment) {
   const options::Container& container = plan.node->options.container;
-  const std::vector<std::string>& command = plan.planned.at(worker).command;
+  const std::vector<std::string> command = point_command(plan, plan.planned.at(worker).command);
   if (container.kind != options::ContainerKind::by_option) return command;
   return options::name_variables(container, command, carried_names(changes, environment));
 }

@@ -49,6 +49,7 @@ struct Announcement {
   bool counted = false;       // `workers` follows from what this host has, not from a number of the user's
   std::string missing_gpus;   // VisibleDevices::missing
   int relay_port = 0;         // where relays to the store find it; 0: nowhere
+  std::string stage_door;     // where it passes copies on (staging::Server); empty: nowhere
   int successor_port = 0;     // where it listens, should it have to coordinate; 0: nowhere
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };

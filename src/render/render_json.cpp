@@ -126,6 +126,13 @@ Json worker_json(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot, 
   return json;
 }
 
+Json stage_json(const plan::LaunchPlan& plan) {
+  Json json = Json::array();
+  for (const staging::Mapping& mapping : plan.staged)
+    json.push_back({{"path", mapping.sources.front()}, {"copy", mapping.copy}});
+  return json;
+}
+
 }  // namespace
 
 Json allocation_json(const allocation::Allocation& allocation) {
@@ -184,6 +191,7 @@ std::string render_json(const plan::LaunchPlan& plan, const facts::Snapshot& sna
                                                  plan.node->options.shutdown_timeout.origin);
   json["time_limit"] = time_limit_json(plan.node->allocation, plan.node->options.time_limit, snapshot);
   json["site"] = site_json(plan.node->site);
+  if (!plan.staged.empty()) json["stage"] = stage_json(plan);
   json["binding"] = binding_json(plan, snapshot.host);
   json["workers"] = Json::array();
   for (std::size_t i = 0; i < plan.planned.size(); ++i)

@@ -12,6 +12,7 @@
 #include "plan/expected_assignment.hpp"
 #include "plan/lost_nodes.hpp"
 #include "plan/output_plan.hpp"
+#include "plan/worker_command.hpp"
 #include "plan/worker_count.hpp"
 #include "plan/worker_env.hpp"
 #include "render/node_layout.hpp"
@@ -19,6 +20,7 @@
 #include "render/render_plan.hpp"
 #include "render/render_time_limit.hpp"
 #include "render/text_table.hpp"
+#include "staging/tree.hpp"
 #include "version_number.hpp"
 
 namespace ddprun::render {
@@ -236,8 +238,22 @@ void show_workers(TextTable& table, const plan::LaunchPlan& plan) {
     return worker.command != plan.planned.front().command;
   };
   const bool one_command = std::none_of(plan.planned.begin(), plan.planned.end(), differs);
-  if (one_command) table.row("command", shell_quote(plan.planned.front().command));
+  if (one_command) table.row("command", shell_quote(plan::point_command(plan, plan.planned.front().command)));
   show_ranks(table, plan, !one_command);
+}
+
+void show_stage(TextTable& table, const plan::LaunchPlan& plan) {
+  const plan::RendezvousPlan& rendezvous = plan.node->rendezvous;
+  if (plan.staged.empty()) return;
+  table.heading("copies on each host");
+  for (const staging::Mapping& mapping : plan.staged)
+    table.row(mapping.sources.front(), mapping.copy, plan::k_stage_origin);
+  if (rendezvous.agents > 1)
+    table.row("read on",
+              rendezvous.peers.front().empty() ? "the coordinator's host" : rendezvous.peers.front(),
+              fmt::format("it alone; passed on in a tree, by each host to {}", staging::k_fan_out));
+  table.row("afterwards", plan.node->options.stage.keep ? "kept for the next job" : "removed",
+            plan.node->options.stage.keep ? "--stage-keep" : "default");
 }
 
 // A row for each stream of the first workers; nothing where all is on the console as it comes.
@@ -316,6 +332,7 @@ std::string render_text(const plan::LaunchPlan& plan, const facts::Snapshot& sna
   show_allocation(table, plan, snapshot);
   show_rendezvous(table, plan);
   show_workers(table, plan);
+  show_stage(table, plan);
   show_output(table, plan);
   show_binding(table, plan, snapshot);
   show_variables(table, plan, snapshot);

@@ -65,6 +65,18 @@ void describe_roster(Fields& fields, Roster& roster) {
   fields.optional("ending", roster.ending, describe_ending);
 }
 
+void describe_stage_source(Fields& fields, staging::Server& server) {
+  fields.value("host", server.host);
+  fields.value("door", server.door);
+  fields.value("addresses", server.addresses, k_max_addresses);
+  fields.check(std::ranges::all_of(server.addresses, is_address), "addresses", "are not numeric");
+}
+
+void describe_stage_sources(Fields& fields, std::vector<staging::Server>& sources) {
+  if (fields.has("stage_sources", !sources.empty()))
+    fields.value("stage_sources", sources, k_max_stage_sources, describe_stage_source);
+}
+
 void describe_survivor(Fields& fields, Survivor& survivor) {
   fields.value("roster", survivor.roster, describe_roster);
   fields.value("ended", survivor.ended, k_max_successors);
@@ -210,9 +222,10 @@ void describe(Fields& fields, JobShown& shown) {
 void describe(Fields& fields, Start& start) {
   fields.value("assignment", start.assignment, describe_assignment);
   fields.optional("pause", start.pause, 0, options::k_longest_backoff.count());
+  describe_stage_sources(fields, start.stage_sources);
 }
 
-void describe(Fields&, Standby&) {}
+void describe(Fields& fields, Standby& standby) { describe_stage_sources(fields, standby.stage_sources); }
 
 void describe(Fields& fields, Warn& warn) {
   fields.value("attempt", warn.attempt);

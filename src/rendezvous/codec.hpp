@@ -32,6 +32,7 @@ inline constexpr std::size_t k_max_further_lines = 8;     // last lines of a fur
 inline constexpr std::size_t k_max_remarks = 8;           // sentences in Finish
 inline constexpr std::size_t k_max_modules = 16384;       // names in Modules
 inline constexpr std::size_t k_max_silent = 512;          // hosts without an answer, in JobShown
+inline constexpr std::size_t k_max_stage_sources = 32;    // a tree's depth for 2^31 hosts
 inline constexpr std::size_t k_max_addresses = 64;        // in Probe and Probed
 inline constexpr std::size_t k_max_store_places = 4;      // in Start
 inline constexpr std::size_t k_max_store_ports = 64;      // in Join

@@ -18,6 +18,7 @@
 #include "rendezvous/client_questions.hpp"
 #include "rendezvous/lifeline.hpp"
 #include "rendezvous/roster.hpp"
+#include "staging/tree.hpp"
 #include "status/job_status.hpp"
 #include "supervise/outcome.hpp"
 #include "supervise/restart_policy.hpp"
@@ -186,11 +187,13 @@ struct JobShown {
 struct Start {
   plan::Assignment assignment;
   Milliseconds pause{0};  // that may follow its Stopped before the next Start: --restart-backoff
+  std::vector<staging::Server> stage_sources{};  // of a host that has no copies yet (--stage)
   friend bool operator==(const Start&, const Start&) = default;
 };
 
 // Others take part in this attempt; be ready to take a lost one's place (--spares).
 struct Standby {
+  std::vector<staging::Server> stage_sources{};  // as Start's
   friend bool operator==(const Standby&, const Standby&) = default;
 };
 

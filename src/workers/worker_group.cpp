@@ -182,7 +182,7 @@ os::SpawnRequest WorkerGroup::make_request(const plan::LaunchPlan& plan, std::si
   os::SpawnRequest request;
   const auto changes = plan::make_worker_changes(plan, snapshot_.environment, context);
   request.arguments = plan::command_to_start(plan, worker, changes, snapshot_.environment);
-  request.program = found_program(request.arguments.front(), snapshot_);
+  request.program = staging::map_path(found_program(request.arguments.front(), snapshot_), plan.staged);
   request.environment = plan::make_environment_strings(plan::apply_changes(snapshot_.environment, changes));
   request.standard_input = streams.input;
   request.standard_output = streams.output;

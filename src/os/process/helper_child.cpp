@@ -10,6 +10,7 @@
 
 #include <cerrno>
 
+#include "os/descriptors.hpp"
 #include "os/process/blocked_signals.hpp"
 
 namespace ddprun::os {
@@ -78,6 +79,16 @@ pid_t fork_helper(const std::function<int()>& call) {
   const pid_t child = ::fork();
   if (child == 0) run_and_leave(call, parent);
   return child;
+}
+
+pid_t fork_outliving_helper(const char* name, const std::vector<int>& kept,
+                            const std::function<int(const std::vector<int>& kept)>& call) {
+  return fork_helper([&] {
+    ::prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+    ::prctl(PR_SET_NAME, name, 0, 0, 0);
+    ::setsid();
+    return call(close_all_but(kept));
+  });
 }
 
 std::optional<ExitStatus> end_helper(pid_t child, const Fd& process) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/exit_status.hpp"
 #include "os/fd.hpp"
@@ -16,6 +17,12 @@ namespace ddprun::os {
 // handler. It keeps every signal blocked, since our handlers must not run in it, and dies with its parent.
 // Only for processes with a single thread. -1 and errno when there can be no child.
 pid_t fork_helper(const std::function<int()>& call);
+
+// The same for one that has to clean up after this process, however that ends: it outlives it, in a session
+// of its own, is shown as `name` (15 letters), and has no descriptors but those `kept`, with which `call` is
+// called in their order.
+pid_t fork_outliving_helper(const char* name, const std::vector<int>& kept,
+                            const std::function<int(const std::vector<int>& kept)>& call);
 
 // Kills and reaps it, and says how it ended: before that, or by the SIGKILL. Once it has ended it is reaped
 // as any orphan is (reap_orphans), and its number may be another process', a worker's even: what `process`,

@@ -11,6 +11,7 @@
 #include "plan/unlike_python.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
+#include "rendezvous/coordinator/stage_sources.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/waiting_text.hpp"
@@ -358,6 +359,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
   record(told::attempt(attempt_, world_.world_size));
   job_end_.finished.clear();
   const auto places = store_places();
+  const StageSources stage(members_, settings_.own);
   for (const AgentIndex agent : members_.participants()) {
     plan::Assignment assignment = *share_of(agent);
     if (const auto found = places.find(agent); found != places.end()) assignment.store_places = found->second;
@@ -367,7 +369,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
     assignment.run_id = settings_.run_id;
     assignment.launch_id = settings_.launch_id;
     at(agent).succeeded = false;
-    send(agent, Start{std::move(assignment), policy_.longest_delay()});
+    send(agent, Start{std::move(assignment), policy_.longest_delay(), stage.of(agent)});
   }
   if (job_end_.warning) send_all(Warn{attempt_, *job_end_.warning});
 }

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
+#include "rendezvous/coordinator/stage_sources.hpp"
 #include "rendezvous/launch_failure.hpp"
 
 namespace ddprun::rendezvous {
@@ -56,7 +57,7 @@ void Coordinator::choose_participants() {
 }
 
 void Coordinator::stand_by(AgentIndex agent) {
-  send(agent, Standby{});
+  send(agent, Standby{StageSources(members_, settings_.own).of(agent)});
   if (!modules_.names.empty()) send(agent, modules_);
 }
 

@@ -27,6 +27,10 @@ OPTIONS = {
     "--run-path": (["--dry-run", "--run-path", "tool"], "-u tool"),
     # what it does: test_container.py
     "--container": (["--container", "env A=1", "--dry-run", "x.py"], "env A=1 python3 -u x.py"),
+    # what they do: test_staging.py
+    "--stage": (["--stage", "/etc/hostname"], "json:stage.0.path=/etc/hostname"),
+    "--stage-to": (["--stage", "/etc/hostname", "--stage-to", "/local"], "json:stage.0.copy=/local/ddprun-stage-UID/hostname-HASH/hostname"),
+    "--stage-keep": (["--stage", "/etc/hostname", "--stage-keep", "--dry-run"], "kept for the next job"),
     "--no-use-env": (["--no-use-env", "--dry-run", "x.py"], "x.py --local-rank=0"),
     "--nproc-per-node": (["--nproc-per-node", "2", *SHOW, "echo of $WORLD_SIZE"], "of 2\nof 2"),
     "--nnodes": ([*MANUAL], "json:world_size.value=2"),
@@ -150,7 +154,7 @@ WORKER_VARIABLES = {
     "DDPRUN_WORKER_VARIABLES": ".+",
 }
 # Those that come with an option, a site, a scheduler or several nodes, and have tests of their own.
-ELSEWHERE = {"OMP_PLACES", "OMP_PROC_BIND", "NCCL_IB_HCA", "FI_CXI_DEVICE_NAME", "GLOO_SOCKET_IFNAME",
+ELSEWHERE = {"DDPRUN_STAGED", "OMP_PLACES", "OMP_PROC_BIND", "NCCL_IB_HCA", "FI_CXI_DEVICE_NAME", "GLOO_SOCKET_IFNAME",
              "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
              "SLURM_TASKS_PER_NODE", "TORCHELASTIC_TIMER_FILE", "DDPRUN_INSPECT", "PYTHONPATH", "NCCL_RAS_ADDR",
              "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_TRACE_BUFFER_SIZE",

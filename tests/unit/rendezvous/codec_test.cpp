@@ -162,9 +162,11 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           some_roster(),
           waiting,
           Standby{},
+          Standby{{{"n2", "30001/5ec7e7", {"10.0.0.2", "fd00::2"}}, {"n1", "30000/cafe", {}}}},
           Modules{{"os", "torch.nn"}},
           Start{some_assignment(), Milliseconds{60000}},
           Start{with_local_peers()},
+          Start{some_assignment(), Milliseconds{0}, {{"n1", "30000/cafe", {"10.0.0.1"}}}},
           Start{with_plain_local_peers(3)},
           Warn{{2}, 10},
           Stop{{1}},
@@ -330,6 +332,15 @@ TEST_CASE("an assignment whose numbers contradict each other is refused") {
   CHECK(is_refused("[2,0,2,4]", "[2,0,2,5]"));
   CHECK(is_refused("[[2,0,2,4],[3,1,3,4]]", "[]"));
   CHECK(is_refused("\"node\":1", "\"node\":2"));
+}
+
+TEST_CASE("whom copies come from is named by numeric addresses") {
+  const auto is_refused = [](const std::string& address) {
+    const CoordinatorMessage standby = Standby{{{"n1", "30000/cafe", {address}}}};
+    return std::holds_alternative<CodecError>(decode_coordinator_message(payload_of(encode(standby))));
+  };
+  CHECK_FALSE(is_refused("10.0.0.1"));
+  CHECK(is_refused("n1.example.org"));
 }
 
 TEST_CASE("local peers that cannot be are named") {

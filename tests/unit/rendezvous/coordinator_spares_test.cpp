@@ -238,3 +238,32 @@ TEST_CASE("who stands by hears what the others' workers have loaded, also who co
   fail_and_restart(play, 1, 2, 0);
   CHECK(play.sent<Modules>().back() == std::pair{3, modules});
 }
+
+TEST_CASE("each agent learns whom it gets its copies from, one that waits too") {
+  Play play(with_spares(4, 1));
+  for (int agent = 3; agent >= 0; --agent) {
+    Join join = join_of(agent, 4);
+    join.announcement.stage_door = std::to_string(30000 + agent) + "/secret";
+    join.announcement.addresses = {"10.0.0." + std::to_string(agent + 1), "n.example.org"};
+    play.say(agent, join);
+  }
+  play.store_ready(0);
+  const auto hosts_of = [](const std::vector<staging::Server>& sources) {
+    std::string names;
+    for (const staging::Server& source : sources) names += source.host + " ";
+    return names;
+  };
+  std::map<int, std::string> sources;
+  for (const auto& [agent, start] : play.sent<Start>()) sources[agent] = hosts_of(start.stage_sources);
+  for (const auto& [agent, standby] : play.sent<Standby>()) sources[agent] = hosts_of(standby.stage_sources);
+  CHECK(sources == std::map<int, std::string>{{0, ""}, {1, "n1 "}, {2, "n1 "}, {3, "n2 n1 "}});
+  CHECK(play.sent<Standby>().front().second.stage_sources.front() ==
+        staging::Server{"n2", "30001/secret", {"10.0.0.2"}});
+}
+
+TEST_CASE("where nothing is to be copied, nobody is named for it") {
+  Play play(with_spares(4, 1));
+  play.all_join();
+  play.store_ready(0);
+  for (const auto& [agent, start] : play.sent<Start>()) CHECK(start.stage_sources.empty());
+}

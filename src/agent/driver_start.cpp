@@ -1,0 +1,109 @@
+// How a driver begins an attempt, once what the workers need is there.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/driver.hpp"
+#include "base/error.hpp"
+#include "console/log.hpp"
+#include "os/machine/own_cpus.hpp"
+#include "os/process/warm_up.hpp"
+#include "plan/finalise.hpp"
+#include "rendezvous/waiting_text.hpp"
+#include "supervise/store_use.hpp"
+
+namespace ddprun::agent {
+
+void Driver::handle(const rendezvous::Start& start) {
+  if (!stage_.is_settled()) {
+    held_start_ = start;
+    return stage_.begin(start.stage_sources);
+  }
+  if (!life_.accepts_start(workers_state())) return;
+  try {
+    plan::LaunchPlan plan = plan::finalise(plans_.node, start.assignment, snapshot_);
+    plan.staged = stage_.mappings();
+    plans_.attempt = std::make_shared<const plan::LaunchPlan>(std::move(plan));
+  } catch (const Error& error) {
+    return on_lost(error.what(), error.hint());
+  }
+  if (std::exchange(plans_.node, plans_.attempt->node) != plans_.attempt->node) tell_task_style();
+  life_.note_start();
+  end_warm_up();
+  say_new_notices();
+  step_aside();
+  told_failure_.reset();
+  traced_ = false;
+  events_.begin_attempt();
+  endings_.begin(plans_.attempt);
+  supervisor_.note_start(start.assignment);
+  workers_.begin_attempt(plans_.attempt, proven_interface(start.assignment),
+                         local_store_.begin_attempt(start.assignment));
+  hangs_.begin_attempt();
+  standbys_.begin_attempt();
+  tell_start(start.assignment);
+  warned_workers_.end();
+  if (link_.coordinates()) job_end_.begin();
+  decide();
+}
+
+void Driver::on_staged() {
+  standbys_.note_staged(stage_.mappings());
+  if (const auto start = std::exchange(held_start_, std::nullopt)) handle(*start);
+}
+
+// What was expected alone may have been wrong about the other agents of this host.
+void Driver::say_new_notices() {
+  for (const allocation::Notice& notice : plans_.attempt->notices) {
+    if (std::find(said_.begin(), said_.end(), notice) != said_.end()) continue;
+    plans_.node->rendezvous.agent.value == 0 ? console::say_notice(notice.what, notice.hint)
+                                             : console::say_detail(notice.what);
+    said_.push_back(notice);
+  }
+}
+
+// The loop that pumps output and serves store and rendezvous is this one thread.
+void Driver::step_aside() {
+  if (plans_.attempt->binding.spare.empty() || std::exchange(stepped_aside_, true)) return;
+  const bool moved = os::keep_to_cpus(plans_.attempt->binding.spare);
+  console::say_detail(
+      fmt::format("ddprun itself {} {} on {}", moved ? "is bound to" : "cannot be bound to",
+                  facts::describe({plans_.attempt->binding.spare, {}, facts::MemoryPolicy::untouched}),
+                  plans_.node->host));
+}
+
+// What its workers need comes from a cold disk else, and the others would wait for it.
+void Driver::handle(const rendezvous::Standby& standby) {
+  life_.note_standby();
+  stage_.begin(standby.stage_sources);
+  console::say_detail("this node waits to take the place of one that is lost");
+  const bool is_cold = plans_.node->options.stage.paths.empty() &&
+                       plans_.attempt->assignment.workers.empty() && !warm_up_ &&
+                       !plans_.node->offered.empty();
+  if (!is_cold || !supervise::starts_python(plans_.node->offered.front().command)) return;
+  try {
+    warm_up_ = os::start_warm_up(plans_.node->offered.front().command.front());
+    workers_.spare(warm_up_->pid());
+  } catch (const Error& error) {
+    console::say_detail(error.what());
+  }
+}
+
+void Driver::end_warm_up() {
+  if (!warm_up_) return;
+  workers_.spare_no_more(warm_up_->pid());
+  warm_up_->end();
+}
+
+void Driver::tell_start(const plan::Assignment& assignment) const {
+  std::vector<int> ranks;
+  for (const plan::RankAssignment& assigned : assignment.workers) ranks.push_back(assigned.rank.value);
+  const std::string interface = proven_interface(assignment);
+  console::say_detail(fmt::format(
+      "attempt {}: {} workers on {} nodes, {}:{}; {} here{}", assignment.attempt.value, assignment.world_size,
+      assignment.node_count, assignment.master_address, assignment.master_port,
+      rendezvous::describe_ranks(std::move(ranks)), interface.empty() ? "" : ", interface " + interface));
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,161 @@
+#include "agent/stage_keeper.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "console/log.hpp"
+#include "os/process/child_socket.hpp"
+#include "os/process/helper_child.hpp"
+#include "os/process/reaper.hpp"
+#include "os/system_failure.hpp"
+#include "plan/ports.hpp"
+#include "plan/worker_command.hpp"
+#include "staging/place.hpp"
+
+namespace ddprun::agent {
+
+namespace {
+
+constexpr int k_ports = 8;
+constexpr Milliseconds k_live{1000}, k_in_log{30000};
+constexpr int k_backlog = 64;
+constexpr int k_removal_limit = 60000;  // ms; what is left then, the next ddprun removes
+constexpr std::size_t k_frame_head = 9;
+
+}  // namespace
+
+StageKeeper::StageKeeper(boost::asio::io_context& context, const Plans& plans,
+                         const facts::Snapshot& snapshot, workers::WorkerGroup& workers,
+                         std::function<void()> settled)
+    : plans_(plans),
+      snapshot_(snapshot),
+      workers_(workers),
+      on_settled_(std::move(settled)),
+      socket_(context),
+      settled_(plans.node->options.stage.paths.empty()) {
+  if (!settled_ && plans.node->rendezvous.agents > 1) open_door();
+}
+
+void StageKeeper::open_door() {
+  std::vector<int> ports;
+  if (const auto& range = plans_.node->site.profile.ports)
+    ports = plan::make_port_sequence(plans_.node->rendezvous.key + "/stage", k_ports,
+                                     {range->first, range->second});
+  ports.push_back(0);
+  for (const int port : ports) {
+    listener_ = net::bind_port(port, k_backlog);
+    if (listener_.error != 0) continue;
+    door_ = fmt::format("{}/{}", listener_.port, os::make_random_id());
+    return;
+  }
+  console::say_detail("no port is free for passing on what is staged");
+}
+
+void StageKeeper::begin(const std::vector<staging::Server>& sources) {
+  if (settled_ || process_ > 0) return;
+  StageOrder order;
+  order.host = plans_.node->host;
+  order.paths = plan::staged_paths(plans_.node->options, snapshot_);
+  order.places = plan::stage_places(plans_.node->options, snapshot_);
+  order.keep = plans_.node->options.stage.keep;
+  order.progress = snapshot_.host.stderr_is_terminal ? k_live : k_in_log;
+  order.sources = sources;
+  order.launch_key = plans_.node->rendezvous.key;
+  order.secret = door_.substr(door_.find('/') + 1);
+  os::SocketPair pair = os::make_socket_pair();
+  std::vector<int> kept{pair.theirs.get()};
+  if (!door_.empty()) kept.push_back(listener_.descriptor);
+  process_ = os::fork_outliving_helper("ddprun-stage", kept, [&](const std::vector<int>& own) {
+    if (own.size() > 1) order.listener = own[1];
+    run_stage_process(std::move(order), own[0]);
+    return 0;
+  });
+  if (process_ < 0) return give_up("cannot start a process: " + os::describe_errno(errno));
+  workers_.spare(process_);
+  if (!door_.empty()) ::close(std::exchange(listener_.descriptor, -1));
+  socket_.assign(boost::asio::local::stream_protocol(), pair.ours.release());
+  read();
+}
+
+void StageKeeper::read() {
+  socket_.async_read_some(boost::asio::buffer(buffer_),
+                          [this](const boost::system::error_code& error, std::size_t count) {
+                            if (error == boost::asio::error::operation_aborted) return;
+                            if (error) return give_up("the process that copies it has ended");
+                            received_.append(buffer_.data(), count);
+                            take_frames();
+                            if (!settled_) read();
+                          });
+}
+
+void StageKeeper::take_frames() {
+  while (!settled_ && received_.size() >= k_frame_head) {
+    const std::uint64_t size = staging::Parts(std::string_view(received_).substr(1)).number();
+    if (received_.size() - k_frame_head < size) return;
+    const auto kind = static_cast<StageNews>(received_.front());
+    const std::string text = received_.substr(k_frame_head, size);
+    received_.erase(0, k_frame_head + size);
+    take(kind, text);
+  }
+}
+
+void StageKeeper::take(StageNews kind, const std::string& text) {
+  if (kind == StageNews::results) return settle(decode_staged(text));
+  if (kind == StageNews::detail) return console::say_detail(text);
+  if (plans_.node->rendezvous.agent.value != 0) return;
+  snapshot_.host.stderr_is_terminal ? console::show_status(text) : console::say(text);
+}
+
+void StageKeeper::settle(const std::vector<Staged>& staged) {
+  console::show_status("");
+  for (const Staged& each : staged) {
+    tell(each);
+    mappings_.push_back(each.mapping);
+  }
+  settled_ = true;
+  on_settled_();
+}
+
+void StageKeeper::tell(const Staged& staged) const {
+  const std::string path = printable(staged.mapping.sources.front());
+  if (staged.failure.empty())
+    return console::say_detail(fmt::format("{} is staged on {} in {}: {}", path, plans_.node->host,
+                                           printable(staged.mapping.copy), staged.done));
+  const std::string what = fmt::format("{} is not staged on {} and is used where it is: {}", path,
+                                       plans_.node->host, staged.failure);
+  staged.said_elsewhere
+      ? console::say_detail(what)
+      : console::say_notice(what, staged.no_place ? "--stage-to names another folder for copies" : "");
+}
+
+void StageKeeper::give_up(const std::string& why) {
+  if (settled_) return;
+  std::vector<Staged> staged;
+  for (const std::string& path : plan::staged_paths(plans_.node->options, snapshot_))
+    staged.push_back({{{path}, path}, why, false, false, {}});
+  settle(staged);
+}
+
+void StageKeeper::end() {
+  if (listener_.descriptor >= 0) ::close(std::exchange(listener_.descriptor, -1));
+  if (process_ <= 0) return;
+  settled_ = true;
+  const int socket = socket_.release();
+  ::shutdown(socket, SHUT_WR);
+  std::array<char, 4096> unread{};
+  pollfd ended{socket, POLLIN, 0};
+  while (::poll(&ended, 1, k_removal_limit) > 0 && ::read(socket, unread.data(), unread.size()) > 0) {
+  }
+  ::close(socket);
+  workers_.spare_no_more(std::exchange(process_, -1));
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,62 @@
+// --stage as an agent sees it: has the copies of this host made by a process beside it, holds the workers
+// back until it has told where they are, and ends it last.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/plans.hpp"
+#include "agent/stage_process.hpp"
+#include "facts/snapshot.hpp"
+#include "net/bound_socket.hpp"
+#include "os/fd.hpp"
+#include "workers/worker_group.hpp"
+
+namespace ddprun::agent {
+
+class StageKeeper {
+ public:
+  // `settled` is called once what was begun is done.
+  StageKeeper(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
+              workers::WorkerGroup& workers, std::function<void()> settled);
+  StageKeeper(const StageKeeper&) = delete;
+  StageKeeper& operator=(const StageKeeper&) = delete;
+  ~StageKeeper() { end(); }
+
+  // "PORT/SECRET", for the announcement: where this host passes copies on; empty: nowhere.
+  const std::string& door() const { return door_; }
+  // Nothing is to be staged, or it is known where it is.
+  bool is_settled() const { return settled_; }
+  // Does nothing but the first time.
+  void begin(const std::vector<staging::Server>& sources);
+  // Where each path is now, in the order of the options; the path itself where there is no copy.
+  const std::vector<staging::Mapping>& mappings() const { return mappings_; }
+  void end();  // waits until the copies are removed
+
+ private:
+  void open_door();
+  void read();
+  void take_frames();
+  void take(StageNews kind, const std::string& text);
+  void settle(const std::vector<Staged>& staged);
+  void tell(const Staged& staged) const;
+  void give_up(const std::string& why);
+
+  const Plans& plans_;
+  const facts::Snapshot& snapshot_;
+  workers::WorkerGroup& workers_;
+  std::function<void()> on_settled_;
+  std::string door_;
+  net::BoundSocket listener_;
+  boost::asio::local::stream_protocol::socket socket_;
+  pid_t process_ = -1;
+  std::string received_;
+  std::array<char, 4096> buffer_{};
+  bool settled_ = true;
+  std::vector<staging::Mapping> mappings_;
+};
+
+}  // namespace ddprun::agent

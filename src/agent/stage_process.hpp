@@ -1,0 +1,44 @@
+// The process beside an agent that gets this host's copies for --stage, passes them on to other hosts for as
+// long as the agent lives, and removes them after it, however the agent ended.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "staging/rewrite.hpp"
+#include "staging/tree.hpp"
+
+namespace ddprun::agent {
+
+struct StageOrder {
+  std::string host;
+  std::vector<std::string> paths;   // --stage, absolute
+  std::vector<std::string> places;  // staging::places()
+  bool keep = false;
+  Milliseconds progress{0};              // is told so often
+  std::vector<staging::Server> sources;  // staging::Tree; none: this host reads the paths
+  std::string launch_key;
+  std::string secret;  // of this host's door
+  int listener = -1;   // that door; -1: nobody else needs it
+};
+
+// What came of one path.
+struct Staged {
+  staging::Mapping mapping;  // copy: where it is; the path itself where there is none
+  std::string failure;       // why there is none, without the names of path and host
+  bool said_elsewhere = false;
+  bool no_place = false;  // that is why
+  std::string done;       // "6.1 GiB, 48,211 files, from n0 in 12.3 s"
+};
+
+// What the process tells through its socket: frames of a kind, and a text with its length.
+enum class StageNews : char { progress = 'P', detail = 'D', results = 'R' };
+std::string encode_staged(const std::vector<Staged>& staged);
+std::vector<Staged> decode_staged(std::string_view text);  // throws Error
+
+// In a forked child: until nothing comes from the other end of `socket` any more; ends the process.
+[[noreturn]] void run_stage_process(StageOrder order, int socket);
+
+}  // namespace ddprun::agent

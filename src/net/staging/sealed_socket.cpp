@@ -1,0 +1,69 @@
+#include "net/staging/sealed_socket.hpp"
+
+#include <array>
+#include <utility>
+
+#include "net/authenticator.hpp"
+
+namespace ddprun::net {
+
+namespace {
+
+constexpr Milliseconds k_connect{5000};
+
+}  // namespace
+
+std::string SealedSocket::connect(const std::string& address, int port, const Proof& proof) {
+  socket_ = TimedSocket();
+  const std::string problem = socket_.connect(address, port, k_connect);
+  return problem.empty() ? shake_hands(rendezvous::HandshakeRole::member, proof) : problem;
+}
+
+std::string SealedSocket::accept(TimedSocket connected, const Proof& proof) {
+  socket_ = std::move(connected);
+  return shake_hands(rendezvous::HandshakeRole::coordinator, proof);
+}
+
+std::string SealedSocket::shake_hands(rendezvous::HandshakeRole role, const Proof& proof) {
+  using State = rendezvous::HandshakeStep::State;
+  rendezvous::Handshake handshake(
+      role, proof.launch_key, make_key_exchange(),
+      make_key_authenticator(derive_key(rendezvous::ProofMethod::given, proof.secret),
+                             rendezvous::ProofMethod::given));
+  if (!socket_.write(handshake.start(), k_stage_silence)) return "the connection has ended";
+  std::array<char, 4096> buffer{};
+  while (true) {
+    const std::ptrdiff_t count = socket_.read_some(buffer.data(), buffer.size(), k_stage_silence);
+    if (count <= 0) return count == 0 ? "no answer" : "the connection has ended";
+    const rendezvous::HandshakeStep step = handshake.feed({buffer.data(), static_cast<std::size_t>(count)});
+    if (!step.send.empty() && !socket_.write(step.send, k_stage_silence)) return "the connection has ended";
+    if (step.state == State::more) continue;
+    if (step.state != State::done) return step.text.empty() ? "it is not ddprun" : step.text;
+    out_.emplace(handshake.keys().send);
+    in_.emplace(handshake.keys().receive);
+    in_->append(step.text);
+    return {};
+  }
+}
+
+bool SealedSocket::send(StagePiece kind, std::string_view text) {
+  return socket_.write(out_->seal(static_cast<char>(kind) + std::string(text)), k_stage_silence);
+}
+
+std::optional<SealedSocket::Piece> SealedSocket::receive() {
+  std::array<char, 65536> buffer;
+  while (true) {
+    auto next = in_->next();
+    if (auto* const text = std::get_if<std::string>(&next)) {
+      if (text->empty()) return std::nullopt;
+      const auto kind = static_cast<StagePiece>(text->front());
+      return Piece{kind, text->erase(0, 1)};
+    }
+    if (std::holds_alternative<rendezvous::CodecError>(next)) return std::nullopt;
+    const std::ptrdiff_t count = socket_.read_some(buffer.data(), buffer.size(), k_stage_silence);
+    if (count <= 0) return std::nullopt;
+    in_->append({buffer.data(), static_cast<std::size_t>(count)});
+  }
+}
+
+}  // namespace ddprun::net

@@ -1,0 +1,63 @@
+// A sealed connection for threads that wait: a handshake as between all agents, then pieces both ways.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/duration.hpp"
+#include "net/sealed_stream.hpp"
+#include "net/timed_socket.hpp"
+#include "rendezvous/handshake.hpp"
+
+namespace ddprun::net {
+
+// Pieces of a conversation about copies (--stage). The one that wants a copy connects, and asks for one
+// thing:
+//   M item            its list                 -> L bytes ..., E digest of nothing
+//   C item offset     its contents from there  -> D available bytes ..., E digest
+// Before and between them may come K (nothing new yet), and instead of the rest F (the sentence that says why
+// there is none) or B (ask another: too many others are served now). Numbers have 8 bytes.
+enum class StagePiece : char {
+  list_wanted = 'M',
+  contents_wanted = 'C',
+  list = 'L',
+  contents = 'D',
+  end = 'E',
+  keep_waiting = 'K',
+  failed = 'F',
+  busy = 'B',
+};
+
+inline constexpr std::size_t k_stage_part = std::size_t{256}
+                                            << 10U;        // bytes of a list or of contents in a piece
+inline constexpr Milliseconds k_stage_sign_of_life{2000};  // by one that serves, while it has nothing new
+inline constexpr Milliseconds k_stage_silence{10000};      // after which the other one is given up
+
+class SealedSocket {
+ public:
+  // Who the two are to be: of one launch, and with the server's own secret.
+  struct Proof {
+    std::string launch_key;
+    std::string secret;
+  };
+  // Empty, or why there is no connection.
+  std::string connect(const std::string& address, int port, const Proof& proof);
+  std::string accept(TimedSocket connected, const Proof& proof);
+
+  bool send(StagePiece kind, std::string_view text = {});
+  struct Piece {
+    StagePiece kind;
+    std::string text;
+  };
+  std::optional<Piece> receive();  // nothing: silent for too long, or the connection has ended
+
+ private:
+  std::string shake_hands(rendezvous::HandshakeRole role, const Proof& proof);
+
+  TimedSocket socket_;
+  std::optional<SealedWriter> out_;
+  std::optional<SealedReader> in_;
+};
+
+}  // namespace ddprun::net

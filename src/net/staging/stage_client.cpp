@@ -1,0 +1,159 @@
+#include "net/staging/stage_client.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "base/text.hpp"
+#include "staging/manifest.hpp"
+
+namespace ddprun::net {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int k_rounds = 2;  // in which nobody gave anything
+constexpr Milliseconds k_pause{500};
+constexpr std::size_t k_longest_list = std::size_t{1} << 30U;
+// Of a source that has more than it gave: less than that in such a time is slow.
+constexpr Milliseconds k_measured{10000};
+constexpr std::uint64_t k_slow = std::uint64_t{20} << 20U;
+
+// What came of a source while it had more to give.
+class Pace {
+ public:
+  bool is_slow(std::uint64_t came, bool has_more) {
+    const auto now = Clock::now();
+    if (!has_more) {
+      since_ = now;
+      bytes_ = 0;
+      return false;
+    }
+    bytes_ += came;
+    if (now - since_ < k_measured) return false;
+    const bool slow = bytes_ < k_slow;
+    since_ = now;
+    bytes_ = 0;
+    return slow;
+  }
+
+ private:
+  Clock::time_point since_ = Clock::now();
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+// To the next that has not refused; false where all have.
+bool StageClient::move_on() {
+  for (std::size_t tried = 0; tried < refused_.size(); ++tried) {
+    current_ = (current_ + 1) % refused_.size();
+    if (!refused_[current_]) return true;
+  }
+  return false;
+}
+
+template <class Talk>
+bool StageClient::ask_each(const Talk& talk) {
+  std::size_t in_vain = 0;
+  if (refused_.empty() || (refused_[current_] && !move_on())) return false;
+  while (in_vain < k_rounds * refused_.size()) {
+    progressed_ = false;
+    SealedSocket socket;
+    Ended ended = connect(socket);
+    if (ended == Ended::done) ended = talk(socket);
+    if (ended == Ended::done) return true;
+    if (settings_.stop()) return why_ = "the job ends", false;
+    if (ended == Ended::refused) refused_[current_] = true;
+    in_vain = progressed_ || ended == Ended::busy ? 0 : in_vain + 1;
+    const std::string before = host();
+    if (!move_on()) return false;
+    settings_.tell(fmt::format("{}; asking {} instead of {}", why_, host(), before));
+    if (ended != Ended::slow) std::this_thread::sleep_for(k_pause);
+  }
+  return false;
+}
+
+StageClient::Ended StageClient::connect(SealedSocket& socket) {
+  const staging::Server& source = settings_.sources[current_];
+  const std::size_t slash = source.door.find('/');
+  const auto port = parse_integer(source.door.substr(0, slash));
+  why_ = source.host + " passes nothing on";
+  if (!port || slash == std::string::npos) return Ended::refused;
+  const SealedSocket::Proof proof{settings_.launch_key, source.door.substr(slash + 1)};
+  for (const std::string& address : source.addresses) {
+    const std::string problem = socket.connect(address, static_cast<int>(*port), proof);
+    if (problem.empty()) return Ended::done;
+    why_ = fmt::format("{} cannot be reached at {}: {}", source.host, address, problem);
+  }
+  return Ended::lost;
+}
+
+StageClient::Ended StageClient::end_with(const std::optional<SealedSocket::Piece>& piece) {
+  if (piece && piece->kind == StagePiece::busy) return why_ = host() + " serves others", Ended::busy;
+  if (piece && piece->kind == StagePiece::failed) return why_ = printable(piece->text), Ended::refused;
+  return why_ = "the connection to " + host() + " has ended", Ended::lost;
+}
+
+StageClient::Ended StageClient::read_list(SealedSocket& socket, std::size_t item, std::string& list) {
+  std::string asked;
+  staging::put_number(asked, item);
+  list.clear();
+  socket.send(StagePiece::list_wanted, asked);
+  while (true) {
+    const auto piece = socket.receive();
+    if (piece && piece->kind == StagePiece::end) return Ended::done;
+    if (settings_.stop()) return Ended::stopped;
+    if (piece && piece->kind == StagePiece::keep_waiting) continue;
+    if (!piece || piece->kind != StagePiece::list || list.size() > k_longest_list) return end_with(piece);
+    list += piece->text;
+  }
+}
+
+void StageClient::distrust() {
+  refused_[current_] = true;
+  why_ = host() + " sent other contents than its hash says";
+}
+
+std::optional<std::string> StageClient::get_list(std::size_t item) {
+  std::string list;
+  refused_.assign(refused_.size(), false);
+  const bool got = ask_each([&](SealedSocket& socket) { return read_list(socket, item, list); });
+  return got ? std::optional(std::move(list)) : std::nullopt;
+}
+
+std::optional<std::string> StageClient::get_contents(std::size_t item, std::uint64_t offset,
+                                                     const std::function<void(std::string_view)>& take) {
+  std::string digest;
+  std::set<std::size_t> known_slow;
+  const auto talk = [&](SealedSocket& socket) {
+    std::string asked;
+    staging::put_number(asked, item);
+    staging::put_number(asked, offset);
+    socket.send(StagePiece::contents_wanted, asked);
+    Pace pace;
+    while (true) {
+      const auto piece = socket.receive();
+      if (piece && piece->kind == StagePiece::end) return digest = piece->text, Ended::done;
+      if (settings_.stop()) return Ended::stopped;
+      if (piece && piece->kind == StagePiece::keep_waiting) continue;
+      if (!piece || piece->kind != StagePiece::contents) return end_with(piece);
+      staging::Parts parts(piece->text);
+      const std::uint64_t available = parts.number();
+      const std::string_view bytes = std::string_view(piece->text).substr(8);
+      take(bytes);
+      offset += bytes.size();
+      progressed_ = true;
+      const bool slow = pace.is_slow(bytes.size(), available > offset);
+      if (!slow || refused_.size() < 2 || !known_slow.insert(current_).second) continue;
+      return why_ = host() + " is slow", Ended::slow;
+    }
+  };
+  return ask_each(talk) ? std::optional(digest) : std::nullopt;
+}
+
+}  // namespace ddprun::net

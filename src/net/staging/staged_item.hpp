@@ -1,0 +1,50 @@
+// How far one --stage has come on this host, as the threads that serve it to others see it.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/duration.hpp"
+#include "staging/manifest.hpp"
+
+namespace ddprun::net {
+
+class StagedItem {
+ public:
+  struct View {
+    std::shared_ptr<const staging::Manifest> manifest;  // nothing: not known yet
+    std::shared_ptr<const std::string> list;            // the same, encoded
+    std::string root, originals;                        // where the contents are read
+    std::uint64_t available = 0;                        // of them
+    std::string digest;                                 // of all of them; empty: not known yet
+    std::string failure;                                // why this host passes nothing on
+  };
+
+  void begin(std::shared_ptr<const staging::Manifest> manifest, std::shared_ptr<const std::string> list);
+  void read_at(std::string root, std::string originals);
+  void advance(std::uint64_t available);
+  void complete(std::string digest);
+  void fail(std::string why);
+
+  View view() const;
+  // What there is once `enough` holds of it, or after that time. A failure is enough.
+  template <class Enough>
+  View wait(Milliseconds limit, const Enough& enough) const {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, limit, [&] { return !view_.failure.empty() || enough(view_); });
+    return view_;
+  }
+
+ private:
+  template <class Change>
+  void change(const Change& change);
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  View view_;
+};
+
+}  // namespace ddprun::net

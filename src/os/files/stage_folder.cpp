@@ -1,0 +1,163 @@
+#include "os/files/stage_folder.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "os/atomic_file.hpp"
+#include "os/list_folder.hpp"
+#include "os/private_folder.hpp"
+#include "os/read_file.hpp"
+#include "os/system_failure.hpp"
+
+namespace ddprun::os {
+
+namespace {
+
+constexpr const char* k_complete_mark = ".complete";
+constexpr const char* k_keep_mark = ".keep";
+constexpr std::size_t k_complete_limit = 4096;
+
+// File systems that other hosts share, by statfs(2): a copy there would be as slow as its source.
+struct SharedKind {
+  std::uint64_t number;
+  const char* name;
+};
+constexpr std::array<SharedKind, 9> k_shared{{{0x6969, "nfs"},
+                                              {0x0bd00bd0, "lustre"},
+                                              {0x47504653, "gpfs"},
+                                              {0x19830326, "beegfs"},
+                                              {0x00c36400, "ceph"},
+                                              {0xaad7aaea, "panfs"},
+                                              {0xff534d42, "cifs"},
+                                              {0xfe534d42, "smb"},
+                                              {0x5346414f, "afs"}}};
+
+std::string shared_kind(const std::string& path) {
+  struct statfs status {};
+  if (::statfs(path.c_str(), &status) != 0) return {};
+  for (const SharedKind& kind : k_shared) {
+    if (static_cast<std::uint64_t>(status.f_type) == kind.number) return kind.name;
+  }
+  return {};
+}
+
+bool is_own_private(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() &&
+         (status.st_mode & 077U) == 0;
+}
+
+// A folder without write permission keeps what is in it.
+void remove_below(const std::string& path, bool itself) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return;
+  if (!S_ISDIR(status.st_mode)) return void(::unlink(path.c_str()));
+  if ((status.st_mode & 0700U) != 0700U) ::chmod(path.c_str(), 0700);
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
+  while (const dirent* const each = folder ? ::readdir(folder.get()) : nullptr) {
+    const std::string name = each->d_name;
+    if (name != "." && name != "..") remove_below(path + "/" + name, true);
+  }
+  if (itself) ::rmdir(path.c_str());
+}
+
+bool lock(const Fd& folder, int how) { return ::flock(folder.get(), how | LOCK_NB) == 0; }
+
+std::string above(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+}  // namespace
+
+bool StageFolder::is_current() const {
+  struct stat opened {
+  }, named{};
+  return ::fstat(folder_.get(), &opened) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+StageFolder::Taken StageFolder::take() {
+  int error = make_private_folder(path_);
+  if (error == ENOENT && make_private_folder(above(path_)) == 0) error = make_private_folder(path_);
+  if (error != 0 && error != EEXIST) throw system_failure("cannot make " + printable(path_), error);
+  folder_ = Fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder_ && errno == ENOENT) return Taken::busy;  // removed this moment
+  if (!folder_) throw system_failure("cannot open " + printable(path_), errno);
+  const bool alone = lock(folder_, LOCK_EX);
+  if (!alone && !lock(folder_, LOCK_SH)) return folder_.close(), Taken::busy;
+  const bool complete = exists(copy(k_complete_mark));
+  if (!is_current() || (!alone && !complete)) return folder_.close(), Taken::busy;
+  return alone ? Taken::alone : Taken::used;
+}
+
+bool StageFolder::share() { return lock(folder_, LOCK_SH) && is_current() && exists(copy(k_complete_mark)); }
+
+void StageFolder::empty() const { remove_below(path_, false); }
+
+void StageFolder::mark_complete(std::string_view text) const {
+  const std::string problem = replace_file(copy(k_complete_mark), text);
+  if (!problem.empty())
+    throw Error(fmt::format("cannot write {}: {}", printable(copy(k_complete_mark)), problem));
+}
+
+std::optional<std::string> StageFolder::completed() const {
+  return try_read_file(copy(k_complete_mark), k_complete_limit);
+}
+
+void StageFolder::leave(bool keep) {
+  if (!folder_) return;
+  const std::string mark = copy(k_keep_mark);
+  const bool complete = exists(copy(k_complete_mark));
+  if (keep && complete) Fd(::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).close();
+  if ((!exists(mark) || !complete) && lock(folder_, LOCK_EX) && is_current()) remove_below(path_, true);
+  folder_.close();
+  ::rmdir(above(path_).c_str());  // the last copy of all has gone
+}
+
+staging::PlaceFacts look_at_place(const std::string& place) {
+  staging::PlaceFacts facts{place, {}, 0, true};
+  struct statvfs status {};
+  if (::statvfs(place.c_str(), &status) != 0) {
+    facts.problem = "cannot be used: " + describe_errno(errno);
+    return facts;
+  }
+  facts.free = std::uint64_t{status.f_bavail} * status.f_frsize;
+  facts.executes = (status.f_flag & ST_NOEXEC) == 0;
+  if (const std::string kind = shared_kind(place); !kind.empty()) {
+    facts.problem = fmt::format("is on {}, which other hosts share", kind);
+    return facts;
+  }
+  const std::string own = place + "/" + staging::user_folder(::geteuid());
+  const int error = make_private_folder(own);
+  if (error != 0 && error != EEXIST) facts.problem = "cannot be written to: " + describe_errno(error);
+  if (error == EEXIST && !is_own_private(own))
+    facts.problem = fmt::format("has a {} that others can change", staging::user_folder(::geteuid()));
+  return facts;
+}
+
+void sweep_stage_folders(const std::string& user_folder, const std::string& copy, bool all_kept) {
+  const std::string same_source = copy.substr(0, copy.rfind('-') + 1);
+  for (const std::string& name : list_folder(user_folder)) {
+    const std::string path = user_folder + "/" + name;
+    const Fd opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!opened || !lock(opened, LOCK_EX)) continue;
+    const bool kept = exists(path + "/" + k_keep_mark) && exists(path + "/" + k_complete_mark);
+    const bool of_use = name == copy || (!all_kept && !name.starts_with(same_source));
+    if (!kept || !of_use) remove_below(path, true);
+  }
+}
+
+}  // namespace ddprun::os

@@ -1,0 +1,58 @@
+// Folders of copies for --stage that several processes of a user share: who fills one, who uses it, and who
+// removes it.
+//
+// A copy's folder is locked (flock) by who has to do with it: alone while it is filled or removed, together
+// with others while it is used. The kernel unlocks what a killed process held. So the last user removes it,
+// and what none could remove is free for the next ddprun to remove.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "os/fd.hpp"
+#include "staging/place.hpp"
+
+namespace ddprun::os {
+
+class StageFolder {
+ public:
+  explicit StageFolder(std::string path) : path_(std::move(path)) {}
+
+  enum class Taken {
+    alone,  // to be filled, or checked where it is complete
+    used,   // complete, and others use it too
+    busy,   // another process has it alone
+  };
+  // Makes it where it is missing. Throws Error.
+  Taken take();
+  // It is complete; others may use it from now on. False: somebody removed it meanwhile.
+  bool share();
+  // Ours alone: removes what is in it.
+  void empty() const;
+  void mark_complete(std::string_view text) const;  // throws Error
+  std::optional<std::string> completed() const;     // the text
+  // It is removed if nobody else uses it, unless it is kept: for other jobs, until room is needed.
+  void leave(bool keep);
+
+  const std::string& path() const { return path_; }
+  std::string copy(const std::string& name) const { return path_ + "/" + name; }
+  std::string originals() const { return path_ + "/.originals"; }
+
+ private:
+  bool is_current() const;
+
+  std::string path_;
+  Fd folder_;
+};
+
+// The user's folder of copies at a place, made where it is missing; and what is to be known of the place.
+staging::PlaceFacts look_at_place(const std::string& place);
+
+// Removes what nobody uses any more: what is not kept, and kept copies of `source` under another identity
+// than that of `copy`; with `all_kept` the other kept ones too, except `copy`.
+void sweep_stage_folders(const std::string& user_folder, const std::string& copy, bool all_kept);
+
+}  // namespace ddprun::os

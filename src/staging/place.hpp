@@ -1,0 +1,31 @@
+// Where the copies of --stage lie on a host.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::staging {
+
+// --stage-to alone where it is given; else TMPDIR, then /dev/shm.
+std::vector<std::string> places(const std::string& named, const std::optional<std::string>& tmpdir);
+
+struct PlaceFacts {
+  std::string folder;
+  std::string problem;  // why it cannot be used: "no such file or directory", "is on nfs"
+  std::uint64_t free = 0;
+  bool executes = true;  // mounted without noexec
+};
+
+struct ChosenPlace {
+  std::string folder;   // empty: none will do
+  std::string problem;  // of each, then: "/dev/shm has 1.0 GiB free, 6.1 GiB are needed"
+};
+ChosenPlace choose_place(const std::vector<PlaceFacts>& places, std::uint64_t bytes, bool executed);
+
+// Below such a place, the user's own: for all copies, then for one. `identity` is a hash.
+std::string user_folder(unsigned user);
+std::string copy_folder(const std::string& source, const std::string& identity);
+
+}  // namespace ddprun::staging
