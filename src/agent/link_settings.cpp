@@ -85,13 +85,6 @@ std::vector<int> successor_ports(const plan::NodeProposal& node) {
   return ports;
 }
 
-bool serves_relays(const plan::NodeProposal& node) {
-  const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
-  const int workers = node.rendezvous.agents * (per_task ? 1 : node.workers.value);
-  return node.rendezvous.agents > 1 && node.options.store == options::StoreHost::agent &&
-         options::wants_tree(node.options.store_tree, workers);
-}
-
 std::vector<int> relay_ports(const plan::NodeProposal& node) {
   std::vector<int> ports;
   if (const auto first = node.allocation.first_port) {  // below those for a successor

@@ -20,8 +20,7 @@ bool can_succeed(const plan::NodeProposal& node);
 // of those that a user's firewall is open for, as the store begins with the first.
 std::vector<int> successor_ports(const plan::NodeProposal& node);
 
-// Whether this agent listens for relays to the store, and on which of these ports.
-bool serves_relays(const plan::NodeProposal& node);
+// On one of which this agent listens for relays to the store, where there are relays.
 std::vector<int> relay_ports(const plan::NodeProposal& node);
 
 // Where this agent listens for others; 0 and empty: nowhere.

@@ -11,6 +11,7 @@
 #include "console/log.hpp"
 #include "net/connection.hpp"
 #include "peers/authenticators.hpp"
+#include "plan/store_relays.hpp"
 #include "rendezvous/codec.hpp"
 
 namespace ddprun::agent {
@@ -46,7 +47,7 @@ LocalStore::~LocalStore() {
 
 int LocalStore::listen() {
   if (listener_) return listener_->port();
-  if (!serves_relays(*plans_.node)) return 0;
+  if (!plan::has_store_relays(*plans_.node)) return 0;
   net::AgentListenerSettings settings;
   settings.ports = relay_ports(*plans_.node);
   settings.launch_key = rendezvous::lifeline_key(launch_id(*plans_.node));

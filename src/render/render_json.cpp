@@ -5,6 +5,7 @@
 #include "plan/expected_assignment.hpp"
 #include "plan/lost_nodes.hpp"
 #include "plan/output_plan.hpp"
+#include "plan/store_relays.hpp"
 #include "plan/worker_env.hpp"
 #include "render/render_plan.hpp"
 #include "render/render_time_limit.hpp"
@@ -75,6 +76,7 @@ Json rendezvous_json(const plan::LaunchPlan& plan) {
   json["spare_hosts"] = plan::spare_hosts(rendezvous, plan.node->options);
   json["store"] =
       plan::worker_hosts_store(plan.node->options, plan.node->world_size.value) ? "worker" : "agent";
+  if (plan::has_store_relays(*plan.node)) json["store_fan_out"] = plan.node->options.store_tree.fan_out;
   if (const auto& memory = plan.node->options.store_memory)
     json["store_memory_bytes"] = with_origin(memory->value, memory->origin);
   return json;

@@ -12,6 +12,7 @@
 #include "plan/expected_assignment.hpp"
 #include "plan/lost_nodes.hpp"
 #include "plan/output_plan.hpp"
+#include "plan/store_relays.hpp"
 #include "plan/worker_command.hpp"
 #include "plan/worker_count.hpp"
 #include "plan/worker_env.hpp"
@@ -150,10 +151,14 @@ std::string ports_text(const std::vector<int>& ports) {
 std::string store_text(const plan::LaunchPlan& plan) {
   if (plan::worker_hosts_store(plan.node->options, plan.node->world_size.value))
     return "hosted by the worker of rank 0";
+  const std::string relays = plan::has_store_relays(*plan.node)
+                                 ? ", with a relay on each other node, up to " +
+                                       std::to_string(plan.node->options.store_tree.fan_out) + " below each"
+                                 : "";
   return plan.node->rendezvous.agents == 1 ? "hosted by this ddprun"
          : plan.node->rendezvous.peers.front().empty()
-             ? "hosted by ddprun number 0"
-             : "hosted by ddprun on " + plan.node->rendezvous.peers.front();
+             ? "hosted by ddprun number 0" + relays
+             : "hosted by ddprun on " + plan.node->rendezvous.peers.front() + relays;
 }
 
 void show_rendezvous(TextTable& table, const plan::LaunchPlan& plan) {

@@ -64,7 +64,7 @@ OPTIONS = {
     "--rdzv-dir": ([*MANUAL, "--rdzv", "file", "--rdzv-dir", "/all/see"],
                    "json:rendezvous.rendezvous_file.value=/all/see/meet.*"),
     "--key-file": ([*MANUAL, "--key-file", "open-key", *TRUE], "cannot use the key file open-key: its mode is 0644, not 0600"),
-    "--store": (["--store", "worker", *SHOW, "echo $TORCHELASTIC_USE_AGENT_STORE"], "False"),
+    "--store": (["--store", "worker", *SHOW, "echo $TORCHELASTIC_USE_AGENT_STORE"], "False"),  # test_store_tree.py
     "--store-memory": (["--store-memory", "2G"], "json:rendezvous.store_memory_bytes.value=2147483648"),
     "--store-access": (["--store-access", "host", *SHOW, "echo $RANK"], "0"),
     "--site": (["--site", "none"], "json:site=None"),
@@ -154,7 +154,7 @@ WORKER_VARIABLES = {
     "DDPRUN_WORKER_VARIABLES": ".+",
 }
 # Those that come with an option, a site, a scheduler or several nodes, and have tests of their own.
-ELSEWHERE = {"DDPRUN_STAGED", "OMP_PLACES", "OMP_PROC_BIND", "NCCL_IB_HCA", "FI_CXI_DEVICE_NAME", "GLOO_SOCKET_IFNAME",
+ELSEWHERE = {"DDPRUN_STAGED", "DDPRUN_STORE", "OMP_PLACES", "OMP_PROC_BIND", "NCCL_IB_HCA", "FI_CXI_DEVICE_NAME", "GLOO_SOCKET_IFNAME",
              "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
              "SLURM_TASKS_PER_NODE", "TORCHELASTIC_TIMER_FILE", "DDPRUN_INSPECT", "PYTHONPATH", "NCCL_RAS_ADDR",
              "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_TRACE_BUFFER_SIZE",
