@@ -251,16 +251,16 @@ def test_code_that_has_been_edited_runs(machine, torch_python, packages, edited,
     assert starts(machine) == [says.format(path=folder / edited)]
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["as it is", "killed"])
-def test_a_standby_interpreter_that_is_killed_is_replaced(machine, torch_python, folder, killed):
+@pytest.mark.parametrize("number", [None, signal.SIGKILL, signal.SIGINT], ids=["as it is", "killed", "interrupted"])
+def test_a_standby_interpreter_that_is_killed_is_replaced(machine, torch_python, folder, number):
     program = machine.start("-v", *K_ATTEMPTS, "--nproc-per-node", "2", "facts.py", env={"PYTHON_EXEC": str(torch_python)})
     first = wait_until("one waits", lambda: waiting(program.pid), 60)[0]
     wait_until("the kernel would kill it first", lambda: Path(f"/proc/{first}/oom_score_adj").read_text() == "1000\n", 20)
-    if killed:
-        os.kill(first, signal.SIGKILL)
+    if number:
+        os.kill(first, number)
     result = program.wait(timeout=120)
     assert result.code == 1 and starts(machine) == ["by a standby interpreter"] * 2, result
-    assert ("it has ended" in result.stderr) == killed
+    assert ("it has ended" in result.stderr) == bool(number) and "KeyboardInterrupt" not in result.stderr, result
 
 
 def test_a_terminal_is_one_in_both_attempts(machine, torch_python, folder):
