@@ -28,6 +28,7 @@ class Launcher:
     """`missing` says why there is nothing to measure; otherwise `version` is what the launcher calls itself."""
 
     name = ""
+    has_spares = False  # hosts that wait until one is lost
 
     def __init__(self):
         self.version = ""
@@ -45,9 +46,9 @@ class Launcher:
         """The agent of one of several hosts, with one restart allowed; None when the launcher does not restart."""
         return None
 
-    def elastic(self, place: Place, least: int, host_timeout: float) -> list[str] | None:
+    def elastic(self, place: Place, least: int, host_timeout: float, spares: int = 0) -> list[str] | None:
         """The agent of one of several hosts, up to the script of its one worker. Its job restarts, and goes on while
-        `least` hosts are left; None when the launcher cannot."""
+        `least` hosts are left; of all hosts `spares` wait. None when the launcher cannot."""
         return None
 
     def is_prepared(self, enter: list[str], environment: dict[str, str]) -> bool:
@@ -63,6 +64,7 @@ class Launcher:
 
 class Ddprun(Launcher):
     name = "ddprun"
+    has_spares = True
 
     def __init__(self, path: Path):
         super().__init__()
@@ -82,8 +84,9 @@ class Ddprun(Launcher):
     def on_host(self, place: Place) -> list[str]:
         return [*self._agent(place, str(place.nodes)), *self.restarting(PER_HOST)[1:]]
 
-    def elastic(self, place: Place, least: int, host_timeout: float) -> list[str]:
-        return [*self._agent(place, f"{least}:{place.nodes}"), "--max-restarts", ELASTIC_RESTARTS,
+    def elastic(self, place: Place, least: int, host_timeout: float, spares: int = 0) -> list[str]:
+        nodes = [str(place.nodes), "--spares", str(spares)] if spares else [f"{least}:{place.nodes}"]
+        return [*self._agent(place, nodes.pop(0)), *nodes, "--max-restarts", ELASTIC_RESTARTS,
                 "--host-timeout", f"{host_timeout:g}s", "--nproc-per-node", "1"]
 
     def _agent(self, place: Place, nodes: str) -> list[str]:
@@ -94,8 +97,8 @@ class Ddprun(Launcher):
 class DdprunStandby(Ddprun):
     name = "ddprun --standby"
 
-    def elastic(self, place: Place, least: int, host_timeout: float) -> list[str]:
-        return [*super().elastic(place, least, host_timeout), "--standby"]
+    def elastic(self, place: Place, least: int, host_timeout: float, spares: int = 0) -> list[str]:
+        return [*super().elastic(place, least, host_timeout, spares), "--standby"]
 
     def is_prepared(self, enter: list[str], environment: dict[str, str]) -> bool:
         """Each worker has a standby interpreter."""
@@ -125,7 +128,7 @@ class Torchrun(Launcher):
         return [*self._agent(place, str(place.nodes)), "--max-restarts", "1", "--nproc-per-node", str(PER_HOST),
                 "--no-python"]
 
-    def elastic(self, place: Place, least: int, host_timeout: float) -> list[str]:
+    def elastic(self, place: Place, least: int, host_timeout: float, spares: int = 0) -> list[str]:
         return [*self._agent(place, f"{least}:{place.nodes}"), "--max-restarts", ELASTIC_RESTARTS,
                 "--nproc-per-node", "1"]
 

@@ -20,6 +20,7 @@ OTHER = 2  # any but the first and the last
 PAUSE = "0.05"  # seconds after each step of training
 START_LIMIT = 180.0  # seconds to a job's first checkpoint
 END_LIMIT = 120.0  # seconds from the first step after a loss to the job's end
+SPARE_PREPARES = 15.0  # seconds, which --status does not show
 POLL = 0.02  # seconds; what is timed is what the workers note
 
 
@@ -27,6 +28,7 @@ POLL = 0.02  # seconds; what is timed is what the workers note
 class Job:
     hosts: Hosts
     folder: Path
+    spares: int = 0  # of the hosts, the last ones
     agents: list[Running] = field(default_factory=list)
 
     def records(self, kind: str) -> list[dict]:
@@ -36,7 +38,7 @@ class Job:
         return next(record["pid"] for record in self.records("began") if record["host"] == self.hosts.name(index))
 
     def is_training(self) -> bool:
-        return (self.folder / "checkpoint").exists() and len(self.records("trained")) == len(self.agents)
+        return (self.folder / "checkpoint").exists() and len(self.records("trained")) == len(self.agents) - self.spares
 
     def final_loss(self) -> float | None:
         path = self.folder / "loss"
@@ -48,6 +50,7 @@ class Loss:
     text: str
     cause: Callable[[Job], None]
     lost_agent: int | None  # whose end is not the job's
+    spares: int = 0
 
 
 def _kill_agent(job: Job, index: int) -> None:
@@ -58,6 +61,7 @@ LOSSES = {
     "worker": Loss("worker killed", lambda job: os.kill(job.worker_on(OTHER), signal.SIGKILL), None),
     "agent": Loss("agent killed", lambda job: _kill_agent(job, OTHER), OTHER),
     "host": Loss("host cut off", lambda job: job.hosts.cut_off(OTHER), OTHER),
+    "host-spare": Loss("host cut off, a spare", lambda job: job.hosts.cut_off(OTHER), OTHER, spares=1),
     "coordinator": Loss("coordinator killed", lambda job: _kill_agent(job, COORDINATOR), COORDINATOR),
     "coordinator-host": Loss("coordinator cut off", lambda job: job.hosts.cut_off(COORDINATOR), COORDINATOR),
 }
@@ -94,7 +98,7 @@ class Setting:
 
 
 def run_turn(setting: Setting, launcher: Launcher, loss: Loss, port: int) -> Outcome:
-    with _job(setting, launcher, port) as job:
+    with _job(setting, launcher, port, loss.spares) as job:
         survivors = [agent for index, agent in enumerate(job.agents) if index != loss.lost_agent]
         lost = time.monotonic_ns()
         loss.cause(job)
@@ -104,22 +108,24 @@ def run_turn(setting: Setting, launcher: Launcher, loss: Loss, port: int) -> Out
 
 
 @contextlib.contextmanager
-def _job(setting: Setting, launcher: Launcher, port: int) -> Iterator[Job]:
+def _job(setting: Setting, launcher: Launcher, port: int, spares: int) -> Iterator[Job]:
     """A job that has left its first checkpoint."""
     hosts, folder = setting.hosts, setting.folder / "turn"
     folder.mkdir()
-    job = Job(hosts, folder)
+    job = Job(hosts, folder, spares)
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         environment = launcher.environment(setting.environment)
         for node in range(hosts.count):
             place = Place(node, hosts.count, hosts.address(COORDINATOR), port)
-            command = [*hosts.enter(node), *launcher.elastic(place, hosts.count - 1, setting.host_timeout),
+            command = [*hosts.enter(node), *launcher.elastic(place, hosts.count - 1, setting.host_timeout, spares),
                        str(WORKER), str(folder), PAUSE]
             job.agents.append(stack.enter_context(Running(command, environment, setting.folder, START_LIMIT)))
         stack.callback(_end, job)  # all at once, before each would be given time to end
         job.agents[0].wait_until(job.is_training, "the first checkpoint")
         job.agents[0].wait_until(lambda: launcher.is_prepared(hosts.enter(COORDINATOR), environment), "it is prepared")
+        if spares:
+            time.sleep(SPARE_PREPARES)
         (folder / "go").touch()
         yield job
 

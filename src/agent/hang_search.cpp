@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "os/clock.hpp"
+#include "status/worker_signs.hpp"
 #include "supervise/store_use.hpp"
 
 namespace ddprun::agent {
@@ -15,20 +16,6 @@ constexpr Milliseconds k_early_exit{60'000};  // then one line tells of it
 double cpus_of(const facts::HostFacts& host) {
   const auto allowed = static_cast<double>(host.allowed_cpus.size());
   return std::min(allowed, host.cpu_quota.value_or(allowed));
-}
-
-inspect::Signs signs_of(const status::WorkerStatus& worker) {
-  inspect::Signs signs;
-  signs.running = worker.pid != 0;
-  signs.output_age = worker.output_age;
-  signs.progress_age = worker.progress_age;
-  if (worker.view.answers) signs.waits = worker.view.collective && worker.view.collective->pending;
-  if (worker.view.collective) signs.collective_age = worker.view.collective->age;
-  if (worker.view.nccl) signs.nccl_started = worker.view.nccl->started;
-  signs.io_bytes = worker.io.value_or(0);
-  signs.own_cpu = worker.own_cpu.value_or(Milliseconds{0});
-  signs.children_cpu = worker.cpu_time.value_or(signs.own_cpu) - signs.own_cpu;
-  return signs;
 }
 
 }  // namespace
@@ -78,7 +65,8 @@ void HangSearch::look() {
 
 void HangSearch::look_at(const status::NodeStatus& node) {
   const TimePoint now = os::now();
-  for (std::size_t i = 0; i < node.workers.size(); ++i) watch_->note(i, signs_of(node.workers[i]), now);
+  for (std::size_t i = 0; i < node.workers.size(); ++i)
+    watch_->note(i, status::signs_of(node.workers[i]), now);
   tell_quiet(watch_->quiet_for(now));
   wait_for_look();
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "allocation/schedulers/job_time.hpp"
+#include "allocation/schedulers/slurm_place.hpp"
 #include "base/text.hpp"
 #include "options/options.hpp"
 #include "render/render_json.hpp"
@@ -54,6 +55,8 @@ void show_time_limit(TextTable& table, const allocation::Allocation& allocation,
     const Sourced<Milliseconds> grace = end_grace_of(allocation, snapshot);
     if (grace.known())
       table.row("", describe_duration(grace.value) + " from SIGTERM to SIGKILL", grace.origin);
+    if (allocation::ends_with_batch_shell(snapshot.host))
+      table.row("", "none where SIGTERM ends the script's shell first", "ddprun was started without exec");
   }
   if (const auto& signal = limit.signal) {
     table.row("signal",
@@ -76,6 +79,7 @@ Json time_limit_json(const allocation::Allocation& allocation, const options::Ti
   Json json;
   const Sourced<Milliseconds> grace = end_grace_of(allocation, snapshot);
   json["grace_seconds"] = grace.known() ? with_origin(seconds(grace.value), grace.origin) : Json();
+  json["ends_with_shell"] = allocation::ends_with_batch_shell(snapshot.host);
   const auto& signal = limit.signal;
   json["signal"] = signal ? with_origin(options::signal_name(signal->value.signal), signal->origin) : Json();
   json["signal_seconds_before"] = signal ? Json(seconds(signal->value.before)) : Json();

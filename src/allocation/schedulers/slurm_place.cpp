@@ -88,4 +88,12 @@ bool signals_each_process(const facts::HostFacts& host) {
   return in_step && !is_in("/slurmstepd.scope") && !is_in("/slurm/") && !is_in("/slurm_") && !is_in("/step_");
 }
 
+bool ends_with_batch_shell(const facts::HostFacts& host) {
+  for (std::size_t i = 0; i < host.ancestors.size(); ++i) {
+    const auto place = parse_stepd_title(host.ancestors[i].title);
+    if (place) return i > 0 && place->context == SlurmContext::batch && !signals_each_process(host);
+  }
+  return false;
+}
+
 }  // namespace ddprun::allocation

@@ -43,4 +43,9 @@ std::optional<SlurmPlace> find_slurm_place(const facts::HostFacts& host);
 // where no cgroup of Slurm's has this process.
 bool signals_each_process(const facts::HostFacts& host);
 
+// Whether Slurm's SIGTERM ends the shell of the batch script that started this process, and Slurm then kills
+// the process at once: in a batch step, where Slurm knows a step's processes by their cgroup. Not where
+// ddprun has taken the shell's place (exec).
+bool ends_with_batch_shell(const facts::HostFacts& host);
+
 }  // namespace ddprun::allocation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import time
@@ -76,6 +77,19 @@ def test_a_hang_is_reported_and_the_job_goes_on(run, hosts):
 def test_work_that_prints_nothing_is_no_hang(run, how):
     results = wait_all(run(how, "--hang-timeout", "4"))
     assert codes(results) == [0, 0] and results[0].stdout == "trained\n", as_text(results)
+
+
+@pytest.mark.skipif("DDPRUN_TEST_LONG" not in os.environ, reason="takes 19 minutes; DDPRUN_TEST_LONG runs it")
+@pytest.mark.timeout(1800)
+def test_auto_follows_from_the_rhythm_of_the_job(machine, torch_python):
+    """Steps of 40 s for 11 minutes: then 350 s in silence, more than the least time of 5 minutes, are no hang, and 400 s are one."""
+    paused, hanging = (machine.start("--nproc-per-node", "2", "--hang-timeout", "auto", SCRIPT, how, env={"PYTHON_EXEC": str(torch_python)})
+                       for how in ("pause", "rhythm"))
+    result = hanging.wait(timeout=1500)
+    told = re.search(r"rank 1 on .* hangs: it is at hang.py:\d+ in bad_branch, .*; no rank has shown a sign of life for (\d+) s", result.stderr)
+    assert result.code == 124 and told and int(told[1]) >= 400, result
+    result = paused.wait(timeout=300)
+    assert (result.code, result.stdout, result.stderr) == (0, "trained\n", ""), result
 
 
 def test_a_rank_that_exits_early_is_told_and_its_job_ends(run):

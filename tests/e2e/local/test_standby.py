@@ -8,12 +8,15 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import zipfile
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from support import programs
 from support.hosts import wait_until
 from support.machine import Machine, Screen
 from support.programs import SCRIPTS
@@ -45,6 +48,20 @@ WAYS = {
     "path": Way(["--no-python", "PYTHON", "-P", "package/../facts.py"]),
     "customised": Way(["facts.py"], {"PYTHONPATH": "customs"}),
     "tracer": Way(["facts.py"], {"PYTHONPATH": "customs", "CUSTOMS": "trace"}),
+}
+# The rows of the table in docs/restarts.md, and what start_facts.py tells of each.
+SAME = {
+    "command": ["argv", "orig_argv", "command", "executable", "prefix"],
+    "options of Python": ["flags", "xoptions", "warnoptions", "filters", "dont_write_bytecode"],
+    "script": ["file", "spec", "package", "loader", "doc", "same main", "builtins", "parents"],
+    "ways to import": ["path", "meta_path", "hooks"],
+    "hooks": ["customised", "users", "hook"],
+    "streams": ["stdin", "stdout", "stderr"],
+    "process": ["folder", "pid leads", "umask", "limits", "descriptors", "oom"],
+    "cores": ["cpus", "nice", "policy", "threads of torch"],
+    "signals": ["signals", "mask"],
+    "environment": ["environment", "children's", "locale"],
+    "interpreter": ["gc", "recursion", "threads"],
 }
 
 
@@ -112,11 +129,35 @@ def test_a_script_sees_the_same_as_in_a_cold_start(machine, torch_python, folder
     cold, warm = facts_of(machine, 0), facts_of(machine, 1)
     loaded = [set(facts.pop("loaded")) for facts in (cold, warm)]
     assert loaded[0] <= loaded[1]
-    assert warm == cold
+    assert sorted(cold) == sorted(name for names in SAME.values() for name in names)
+    for row, names in SAME.items():
+        assert {name: warm[name] for name in names} == {name: cold[name] for name in names}, row
     first, second, *_ = tracebacks(text)  # the report has the last one again
     assert first == second
     if way.env:
         assert len((folder / "customised").read_text().splitlines()) == 2  # once in each worker
+
+
+def test_the_table_of_what_is_the_same_has_the_rows_that_are_tested():
+    table = (programs.REPOSITORY / "docs/restarts.md").read_text().partition("| the same | which is |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| (.*?) \|", table, re.MULTILINE) == [*SAME, "tracebacks"]
+
+
+def test_a_pth_file_runs_as_often_as_in_a_cold_start(machine, torch_python, folder):
+    """Of an environment of its own, in which the packages of the other one are found by such a file too."""
+    subprocess.run([torch_python, "-m", "venv", "--without-pip", "--symlinks", folder / "venv"], check=True)
+    [site] = (folder / "venv/lib").glob("python*/site-packages")
+    packages = subprocess.run([torch_python, "-c", "import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))"],
+                              capture_output=True, text=True, check=True).stdout
+    (site / "torch.pth").write_text(packages)
+    (site / "hook.pth").write_text(f"import os; os.environ.get('RANK') and open({str(folder / 'hooked')!r}, 'a').write(f'{{os.getpid()}}\\n')\n")
+    _, started = start_again(machine, folder / "venv/bin/python", "facts.py")
+    assert started == ["by a standby interpreter"]
+    facts = [facts_of(machine, attempt) for attempt in (0, 1)]
+    loaded = [set(each.pop("loaded")) for each in facts]
+    assert facts[0] == facts[1] and loaded[0] <= loaded[1]
+    cold, warm = Counter((folder / "hooked").read_text().split()).values()  # of each process; Python itself may do so twice
+    assert cold == warm
 
 
 # Packages as pip installs them, for a script that imports what it is told and then does as start_facts.py does.
@@ -181,23 +222,28 @@ def test_a_variable_that_an_import_has_read_must_be_the_same(machine, torch_pyth
 
 # In its first attempt, once there is a standby interpreter, this edits a file and fails.
 EDITS = """import harmless, own
+sys.path.append("elsewhere")
+import far
 write_facts()
 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     time.sleep(1.1)
     open({path!r}, "a").write("value = 2\\n")
     sys.exit(3)
-print("values", getattr(harmless, "value", 1), own.value, flush=True)
+print("values", getattr(harmless, "value", 1), own.value, far.value, flush=True)
 sys.exit(0)
 """
 
 
 @pytest.mark.parametrize(("edited", "values", "says"), [
-    ("own.py", "values 1 2", "by a standby interpreter"),
-    ("site-packages/harmless/__init__.py", "values 2 1", "without a standby interpreter: {path} has changed"),
-], ids=["own", "package"])
+    ("own.py", "values 1 2 1", "by a standby interpreter"),
+    ("elsewhere/far.py", "values 1 1 2", "by a standby interpreter"),
+    ("site-packages/harmless/__init__.py", "values 2 1 1", "without a standby interpreter: {path} has changed"),
+], ids=["own", "in a folder that the script adds to sys.path", "package"])
 def test_code_that_has_been_edited_runs(machine, torch_python, packages, edited, values, says):
     folder = machine.directory
     (folder / "own.py").write_text("value = 1\n")
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere/far.py").write_text("value = 1\n")
     script = FACTS.read_text().partition("\nwrite_facts()")[0] + EDITS.format(path=str(folder / edited))
     (folder / "train.py").write_text(script)
     result = machine.start(*K_ATTEMPTS, "train.py", env={"PYTHON_EXEC": str(torch_python), "PYTHONPATH": str(packages)}).wait(timeout=120)
@@ -205,16 +251,16 @@ def test_code_that_has_been_edited_runs(machine, torch_python, packages, edited,
     assert starts(machine) == [says.format(path=folder / edited)]
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["as it is", "killed"])
-def test_a_standby_interpreter_that_is_killed_is_replaced(machine, torch_python, folder, killed):
+@pytest.mark.parametrize("number", [None, signal.SIGKILL, signal.SIGINT], ids=["as it is", "killed", "interrupted"])
+def test_a_standby_interpreter_that_is_killed_is_replaced(machine, torch_python, folder, number):
     program = machine.start("-v", *K_ATTEMPTS, "--nproc-per-node", "2", "facts.py", env={"PYTHON_EXEC": str(torch_python)})
     first = wait_until("one waits", lambda: waiting(program.pid), 60)[0]
     wait_until("the kernel would kill it first", lambda: Path(f"/proc/{first}/oom_score_adj").read_text() == "1000\n", 20)
-    if killed:
-        os.kill(first, signal.SIGKILL)
+    if number:
+        os.kill(first, number)
     result = program.wait(timeout=120)
     assert result.code == 1 and starts(machine) == ["by a standby interpreter"] * 2, result
-    assert ("it has ended" in result.stderr) == killed
+    assert ("it has ended" in result.stderr) == bool(number) and "KeyboardInterrupt" not in result.stderr, result
 
 
 def test_a_terminal_is_one_in_both_attempts(machine, torch_python, folder):

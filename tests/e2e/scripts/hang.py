@@ -59,12 +59,18 @@ def silent_work(seconds: float) -> None:
 train(5)
 if how in ("compile", "checkpoint", "preprocess", "progress"):
     silent_work(9)
+if how in ("rhythm", "pause"):
+    for _ in range(16):
+        time.sleep(40)
+        train(1)
 if culprit and how != "finally":
     begin()
 if how == "mismatch" and culprit:
     dist.broadcast(tensor, 0)
-elif how == "sleep" and culprit:
+elif how in ("sleep", "rhythm") and culprit:
     bad_branch()
+elif how == "pause" and culprit:
+    time.sleep(350)
 elif how == "stopped" and culprit:
     os.kill(os.getpid(), signal.SIGSTOP)
 elif how == "interpreter held" and culprit:

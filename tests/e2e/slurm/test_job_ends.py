@@ -91,6 +91,31 @@ def test_where_slurm_tracks_its_steps_by_cgroups(cgroup_cluster, how, start, com
     cluster.cancel_all()
 
 
+@pytest.mark.parametrize("start,ends", [("ddprun", True), ("exec ddprun", False), ("srun ddprun", False)])
+def test_the_dry_run_says_that_a_shell_which_ends_first_takes_the_grace(cgroup_cluster, start, ends):
+    cluster = cgroup_cluster
+    folder = cluster.home / f"grace-{start.replace(' ', '-')}"
+    folder.mkdir()
+    (folder / "job.sh").write_text(f"#!/bin/sh\n{start} --dry-run --no-python true\n")
+    job = cluster.control.check(["sbatch", "--parsable", "-N1", "--time=10", f"--output={folder}/output", str(folder / "job.sh")]).strip()
+    assert cluster.wait_for_job(job) == 0
+    output = (folder / "output").read_text()
+    assert " from SIGTERM to SIGKILL " in output, output
+    assert ("none where SIGTERM ends the script's shell first ddprun was started without exec" in output) == ends, output
+
+
+def test_a_shell_that_ends_first_takes_the_grace(cgroup_cluster):
+    cluster = cgroup_cluster
+    folder = cluster.home / "no-exec"
+    folder.mkdir()
+    (folder / "job.sh").write_text(f"#!/bin/sh\nddprun --nproc-per-node 4 {COUNTER} {folder}\n")
+    job = cluster.control.check(["sbatch", "--parsable", "-N1", "-n4", f"--output={folder}/output", str(folder / "job.sh")]).strip()
+    wait_for_workers(folder)
+    cluster.control.check(["scancel", job])
+    cluster.wait_for_job(job)
+    assert not list(folder.glob("saved.*")) and "stopped by SIGTERM" not in (folder / "output").read_text()
+
+
 def test_the_time_limit(preempting_cluster):
     """All at once: Slurm looks for jobs over their limit every 30 s, and the least of limits is a minute."""
     cluster = preempting_cluster

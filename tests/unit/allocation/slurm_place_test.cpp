@@ -77,3 +77,20 @@ TEST_CASE("Slurm signals each process where no cgroup of its own has the step") 
   host.ancestors = {{100, "bash"}, {90, "pbs_mom"}};
   CHECK_FALSE(signals_each_process(host));
 }
+
+TEST_CASE(
+    "what a batch script's shell has started ends with it where Slurm knows processes by their cgroup") {
+  facts::HostFacts host;
+  host.cgroup = "0::/system.slice/slurmstepd.scope/job_29/step_batch/user/task_0\n";
+  host.ancestors = {{100, "/bin/bash /var/spool/slurmd/job00029/slurm_script"},
+                    {90, "slurmstepd: [29.batch]"}};
+  CHECK(ends_with_batch_shell(host));
+  host.cgroup = "0::/system.slice/slurmd.service\n";
+  CHECK_FALSE(ends_with_batch_shell(host));  // each process gets its own SIGTERM
+  host.cgroup = "9:freezer:/slurm/uid_1000/job_29/step_batch\n";
+  CHECK(ends_with_batch_shell(host));
+  host.ancestors.erase(host.ancestors.begin());
+  CHECK_FALSE(ends_with_batch_shell(host));  // exec
+  host.ancestors = {{100, "bash"}, {90, "slurmstepd: [29.0]"}};
+  CHECK_FALSE(ends_with_batch_shell(host));  // by srun
+}

@@ -10,6 +10,7 @@ class Module(pytorch_lightning.LightningModule):
         self.layer, self.loss = torch.nn.Linear(10, 10), 0.0
 
     def training_step(self, batch, _):
+        ending.note_step()
         loss = self.layer(batch[0]).pow(2).sum()
         self.loss = loss.item()
         return loss
