@@ -66,7 +66,8 @@ TEST_CASE("a dry run has a form only after an equals sign") {
 
 TEST_CASE("a short form of several options lists them") {
   CHECK(error_for({"--st=x"}) ==
-        "option --st is ambiguous | did you mean --standalone, --start-method, --store, --store-access, "
+        "option --st is ambiguous | did you mean --standalone, --start-method, --stage, --stage-to, "
+        "--stage-keep, --store, --store-access, "
         "--store-memory, --standby, --standby-memory, --strict, --status or --stacks?");
   CHECK(error_for({"--duplicate_std", "x"}) ==
         "option --duplicate_std is ambiguous | did you mean --duplicate-stdout-filters or "

@@ -316,7 +316,7 @@ TEST_CASE("the store is served by ddprun or by rank 0") {
   CHECK(parse({"--store=worker"}).store == options::StoreHost::worker);
   CHECK(parse({"--store=agent"}).store == options::StoreHost::agent);
   CHECK(error_for({"--store=agents"}) ==
-        "--store is not one of agent, worker: 'agents' | did you mean agent?");
+        "--store is not one of agent, worker, flat, tree: 'agents' | did you mean agent?");
   CHECK(parse({"--key-file=k"}).key_file == "k");
   CHECK(parse({"--site", "./ours.json"}).site == "./ours.json");
   CHECK(parse({"--site=none"}).site == "none");
