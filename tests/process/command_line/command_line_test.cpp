@@ -315,6 +315,15 @@ TEST_CASE("looking first") {
 TEST_CASE("the store is served by ddprun or by rank 0") {
   CHECK(parse({"--store=worker"}).store == options::StoreHost::worker);
   CHECK(parse({"--store=agent"}).store == options::StoreHost::agent);
+  using Form = options::StoreTree::Form;
+  CHECK(parse({"--store=agent"}).store_tree.form == Form::automatic);
+  CHECK(parse({"--store=flat"}).store_tree.form == Form::flat);
+  CHECK(parse({"--store=tree"}).store_tree.fan_out == 32);
+  CHECK(parse({"--store=tree:8"}).store_tree.form == Form::tree);
+  CHECK(parse({"--store=tree:8"}).store_tree.fan_out == 8);
+  for (const std::string number : {"1", "1025", "", "x"})
+    CHECK(error_for({"--store=tree:" + number}) ==
+          "--store is no store: 'tree:" + number + "' | give tree or tree:N with N from 2 to 1024");
   CHECK(error_for({"--store=agents"}) ==
         "--store is not one of agent, worker, flat, tree: 'agents' | did you mean agent?");
   CHECK(parse({"--key-file=k"}).key_file == "k");
