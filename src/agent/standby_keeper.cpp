@@ -50,6 +50,7 @@ void StandbyKeeper::begin(std::size_t workers) {
       [this](std::size_t worker, const workers::StandbyPython::News& news) { note_news(worker, news); });
   modules_.resize(workers);
   plan_.begin_attempt(workers, os::now());
+  for (std::size_t i = plans_.node->options.restarts.standbys; i < workers; ++i) plan_.give_up(i);
 }
 
 void StandbyKeeper::note(const rendezvous::Modules& modules) {

@@ -295,8 +295,13 @@ void host_timeout(Draft& draft, const Given& given) {
 }
 
 void standby(Draft& draft, const Given& given) {
-  const bool on = given.value.empty() || choice_from(given, {"on", "off"}) == 0;
+  const auto number = parse_integer(given.value);
+  if (number && *number < 1)
+    throw UsageError(fmt::format("{} is no number of interpreters: '{}'", given.origin, given.value),
+                     "give on, off, or how many on each node, 1 or more");
+  const bool on = number || given.value.empty() || choice_from(given, {"on", "off"}) == 0;
   draft.options.restarts.standby = sourced(on, given.origin);
+  draft.options.restarts.standbys = number ? static_cast<std::size_t>(*number) : SIZE_MAX;
 }
 
 void standby_memory(Draft& draft, const Given& given) {

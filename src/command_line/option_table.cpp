@@ -198,10 +198,11 @@ void add_failures(std::vector<OptionEntry>& table) {
              "wait before the restart after an attempt of up to 10s; doubles with each in a row, up to 1m "
              "(default: 0)",
              setters::restart_backoff),
-       OptionEntry{"standby", k_no_letter, optional, "on|off", own, failures, words, "on off",
-                   "keep a Python beside each worker that has imported what it has, and takes its place at a "
-                   "restart (default: off)",
-                   setters::standby},
+       OptionEntry{
+           "standby", k_no_letter, optional, "on|off|N", own, failures, words, "on off",
+           "keep a Python beside each worker, or N on each node, that has imported what it has, and takes "
+           "its place at a restart (default: off)",
+           setters::standby},
        value("standby-memory", "SIZE", own, failures,
              "host memory that each --standby Python may use, as in 4G (default: 2G)",
              setters::standby_memory),

@@ -1,6 +1,7 @@
 // When a failure is answered with a restart: --restart-policy and the options beside it, as values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@ struct RestartOptions {
   Sourced<std::vector<int>> no_restart_on = by_default(std::vector<int>{});  // ascending
   Sourced<Milliseconds> backoff = by_default(Milliseconds{0});               // up to k_longest_backoff
   Sourced<bool> standby = by_default(false);                                 // --standby
+  std::size_t standbys = SIZE_MAX;                                           // --standby N: of a host at most
   Sourced<std::uint64_t> standby_memory =
       by_default(std::uint64_t{2} << 30U);  // of each interpreter, in bytes
 };

@@ -213,8 +213,10 @@ void show_restarts(TextTable& table, const options::RestartOptions& restarts) {
   for (const int code : restarts.no_restart_on.value) codes.push_back(std::to_string(code));
   if (!codes.empty()) table.row("no restart", "on code " + join(codes, ", "), restarts.no_restart_on.origin);
   if (restarts.standby.value) {
+    const bool each = restarts.standbys == SIZE_MAX;
     table.row("standby",
-              fmt::format("a Python for each worker, up to {}",
+              fmt::format("a Python for {}, up to {}",
+                          each ? "each worker" : fmt::format("{} workers of a node", restarts.standbys),
                           facts::describe_bytes(restarts.standby_memory.value)),
               restarts.standby.origin);
   }

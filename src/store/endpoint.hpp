@@ -140,6 +140,10 @@ class StoreEndpoint {
 };
 
 inline constexpr StoreLink k_parent_link{0};
+// For tables of what is known by a child's link and its channel.
+inline std::uint64_t place_of(StoreLink child, std::uint32_t channel) {
+  return static_cast<std::uint64_t>(child.value) << 32U | channel;
+}
 // What any connection may have unread.
 inline constexpr std::size_t k_small_answer = 64 * 1024;
 

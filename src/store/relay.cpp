@@ -15,10 +15,6 @@ std::string wait_for_one(std::string_view key) {
   return body.append(key);
 }
 
-std::uint64_t place_of(StoreLink child, std::uint32_t channel) {
-  return static_cast<std::uint64_t>(child.value) << 32U | channel;
-}
-
 void append_value(std::string& reply, std::string_view value) {
   const std::uint64_t size = value.size();
   reply.append(reinterpret_cast<const char*>(&size), sizeof size);

@@ -4,13 +4,6 @@
 #include "store/relay.hpp"
 
 namespace ddprun::store {
-namespace {
-
-std::uint64_t channel_of(StoreLink child, std::uint32_t channel) {
-  return static_cast<std::uint64_t>(child.value) << 32U | channel;
-}
-
-}  // namespace
 
 void StoreRelay::hear_child(StoreLink child, const TreeMessage& message) {
   switch (message.kind) {
@@ -28,7 +21,7 @@ void StoreRelay::hear_child(StoreLink child, const TreeMessage& message) {
 }
 
 void StoreRelay::pass_up(StoreLink child, const TreeMessage& message) {
-  std::uint32_t& channel = child_channels_[channel_of(child, message.channel)];
+  std::uint32_t& channel = child_channels_[place_of(child, message.channel)];
   if (channel == 0) channel = open_channel({StoreClient{-1}, false, child, message.channel});
   TreeMessage passed = message;
   passed.channel = channel;
@@ -36,7 +29,7 @@ void StoreRelay::pass_up(StoreLink child, const TreeMessage& message) {
 }
 
 void StoreRelay::close_from(StoreLink child, std::uint32_t channel) {
-  const auto found = child_channels_.find(channel_of(child, channel));
+  const auto found = child_channels_.find(place_of(child, channel));
   if (found == child_channels_.end()) return;
   routes_.erase(found->second);
   say(k_parent_link, {.kind = TreeMessageKind::close, .channel = found->second});

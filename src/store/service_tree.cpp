@@ -10,10 +10,6 @@ constexpr std::size_t k_shown_value = std::size_t{1}
                                       << 20;  // longer ones are fetched when they are asked for
 constexpr std::size_t k_queues_known = 4096;
 
-std::uint64_t place_of(StoreLink link, std::uint32_t channel) {
-  return static_cast<std::uint64_t>(link.value) << 32U | channel;
-}
-
 // Calls visit(key) for each key that the request changes.
 template <class Visitor>
 void for_each_changed(const StoreRequest& request, Visitor visit) {

@@ -14,13 +14,13 @@ constexpr std::array<std::string_view, 11> k_fields = {"cot", "c",  "k", "k", "n
                                                        "ct",  "kt", "k", "k", "nk"};
 static_assert(k_fields.size() == static_cast<std::size_t>(TreeMessageKind::recall) + 1);
 
-void append_number(std::string& bytes, std::size_t value) {
+void put_number(std::string& bytes, std::size_t value) {
   const auto number = static_cast<std::uint32_t>(value);
   bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-void append_text(std::string& bytes, std::string_view text) {
-  append_number(bytes, text.size());
+void put_text(std::string& bytes, std::string_view text) {
+  put_number(bytes, text.size());
   bytes.append(text);
 }
 
@@ -67,15 +67,15 @@ class Fields {
 
 void write_message(std::string& bytes, const TreeMessage& message) {
   const std::size_t begin = bytes.size();
-  append_number(bytes, 0);
+  put_number(bytes, 0);
   bytes.push_back(static_cast<char>(message.kind));
   for (const char field : k_fields[static_cast<std::size_t>(message.kind)]) {
-    if (field == 'c') append_number(bytes, message.channel);
-    if (field == 'n') append_number(bytes, message.number);
+    if (field == 'c') put_number(bytes, message.channel);
+    if (field == 'n') put_number(bytes, message.number);
     if (field == 'o') bytes.push_back(static_cast<char>(message.operation));
     if (field == 'i') bytes.push_back(message.idle ? 1 : 0);
-    if (field == 'k') append_text(bytes, message.key);
-    if (field == 't') append_text(bytes, message.text);
+    if (field == 'k') put_text(bytes, message.key);
+    if (field == 't') put_text(bytes, message.text);
   }
   const auto length = static_cast<std::uint32_t>(bytes.size() - begin - sizeof(std::uint32_t));
   std::memcpy(bytes.data() + begin, &length, sizeof length);

@@ -263,6 +263,13 @@ def test_a_standby_interpreter_that_is_killed_is_replaced(machine, torch_python,
     assert ("it has ended" in result.stderr) == bool(number) and "KeyboardInterrupt" not in result.stderr, result
 
 
+def test_some_workers_of_a_node_have_one(machine, torch_python, folder):
+    options = ("--standby=1", *K_ATTEMPTS[1:], "--nproc-per-node", "2")
+    result = machine.start(*options, "facts.py", env={"PYTHON_EXEC": str(torch_python), "FEW": "yes"}).wait(timeout=120)
+    says = starts(machine)
+    assert len(says) == 2 and says.count("by a standby interpreter") == 1, result
+
+
 def test_a_terminal_is_one_in_both_attempts(machine, torch_python, folder):
     screen = Screen(machine, [machine.binary, *K_ATTEMPTS, "--no-python", str(torch_python), "facts.py"])
     assert screen.wait() == 1

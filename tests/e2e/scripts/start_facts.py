@@ -53,13 +53,14 @@ def facts():
 
 
 def wait_for_standby():
-    """Until each worker has a standby interpreter, or, with NONE, has lost one."""
+    """Until each worker has a standby interpreter, with FEW some have, or, with NONE, has lost one."""
+    wanted = {"ready", "none"} if os.environ.get("FEW") else {"ready"}
     seen = set()
     while True:
         told = subprocess.run([f"/proc/{os.getppid()}/exe", "--status=json", str(os.getppid())], capture_output=True, text=True).stdout
         workers = [worker for job in json.loads(told or "[]") for node in job["nodes"] for worker in node["workers"]]
         states = {worker.get("standby") for worker in workers}
-        if states == {"ready"} or (os.environ.get("NONE") and seen == {"importing"} and states == {"none"}):
+        if states == wanted or (os.environ.get("NONE") and seen == {"importing"} and states == {"none"}):
             return
         seen |= states - {"none"}
         time.sleep(0.2)

@@ -312,6 +312,16 @@ TEST_CASE("looking first") {
   CHECK(error_for({"--capture="}) == "--capture names no file | give the path of a file");
 }
 
+TEST_CASE("standby interpreters are for all workers of a node or for some") {
+  CHECK(parse({"--standby"}).restarts.standbys == SIZE_MAX);
+  CHECK(parse({"--standby=on"}).restarts.standby.value);
+  CHECK_FALSE(parse({"--standby=off"}).restarts.standby.value);
+  CHECK(parse({"--standby=4"}).restarts.standby.value);
+  CHECK(parse({"--standby=4"}).restarts.standbys == 4);
+  CHECK(error_for({"--standby=0"}) ==
+        "--standby is no number of interpreters: '0' | give on, off, or how many on each node, 1 or more");
+}
+
 TEST_CASE("the store is served by ddprun or by rank 0") {
   CHECK(parse({"--store=worker"}).store == options::StoreHost::worker);
   CHECK(parse({"--store=agent"}).store == options::StoreHost::agent);
