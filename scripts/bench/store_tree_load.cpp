@@ -182,10 +182,10 @@ Pair make_pair(asio::io_context& context) {
 }
 
 // The same at both ends of all links, which is enough for bytes that nobody else reads.
-rendezvous::SessionKeys keys_of(const net::SecretKey& key) { return {key, key}; }
+rendezvous::SessionKeys keys_of(const SecretKey& key) { return {key, key}; }
 
 std::shared_ptr<net::Connection> begin(
-    Tcp::socket socket, const net::SecretKey& key, std::function<void(const std::string&)> hear,
+    Tcp::socket socket, const SecretKey& key, std::function<void(const std::string&)> hear,
     std::function<void()> drained = [] {}) {
   auto connection = std::make_shared<net::Connection>(std::move(socket), keys_of(key));
   net::Connection::Hooks hooks;
@@ -202,7 +202,7 @@ void send(net::Connection& connection, const std::string& bytes) {
     connection.send(rendezvous::make_frame(std::string_view(bytes).substr(at, k_piece)));
 }
 
-void serve_root(asio::io_context& context, std::vector<Pair>& pairs, const net::SecretKey& key) {
+void serve_root(asio::io_context& context, std::vector<Pair>& pairs, const SecretKey& key) {
   net::StoreServer server(context, {});
   for (Pair& pair : pairs) {
     pair.below.close();
@@ -222,7 +222,7 @@ int run_root(int links, int world) {
   asio::io_context context;
   std::vector<Pair> pairs;
   for (int i = 0; i < links; ++i) pairs.push_back(make_pair(context));
-  const net::SecretKey key = net::make_random_key();
+  const SecretKey key = net::make_random_key();
   context.notify_fork(asio::execution_context::fork_prepare);
   const pid_t store = ::fork();
   context.notify_fork(store == 0 ? asio::execution_context::fork_child
@@ -278,7 +278,7 @@ int run_relay(int world) {
   options.relay = true;
   net::StoreServer relay(context, options);
   Pair pair = make_pair(context);
-  const net::SecretKey key = net::make_random_key();
+  const SecretKey key = net::make_random_key();
   relay.links().set_parent(begin(
       std::move(pair.below), key,
       [&](const std::string& frame) {
