@@ -85,7 +85,7 @@ void send_all(int socket, const std::string& bytes) {
 void ask(Rank& rank) {
   std::string bytes;
   if (rank.step < 2) {
-    bytes.assign(1, '\5');
+    bytes.assign(1, '\6');
     const std::uint64_t one = 1;
     bytes.append(reinterpret_cast<const char*>(&one), sizeof one);
   } else {

@@ -125,6 +125,17 @@ class StageProcess {
     return nullptr;
   }
 
+  // Of several agents of a host the first fetches the copy, and the others use it. One that had the folder
+  // before would wait for the first, which waits for the folder. Behind its last byte comes the word that it
+  // is whole.
+  bool wait_for_first_agent(std::size_t item, const staging::Manifest& manifest, Staged& staged) {
+    if (!is_further_agent()) return true;
+    if (client_.get_contents(item, staging::content_size(manifest), [](std::string_view) {})) return true;
+    staged.failure = client_.why();
+    staged.said_elsewhere = true;
+    return false;
+  }
+
   Staged stage(std::size_t item) {
     const auto began = Clock::now();
     Staged staged;
@@ -134,6 +145,7 @@ class StageProcess {
     staged.mapping.sources = {manifest->source};
     if (manifest->real != manifest->source) staged.mapping.sources.push_back(manifest->real);
     items_[item].begin(manifest, list);
+    if (!wait_for_first_agent(item, *manifest, staged)) return staged;
     std::string identity = *list;
     for (const staging::Mapping& mapping : mappings_) identity += "\n" + mapping.copy;
     const std::string name =

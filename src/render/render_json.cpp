@@ -76,7 +76,8 @@ Json rendezvous_json(const plan::LaunchPlan& plan) {
   json["spare_hosts"] = plan::spare_hosts(rendezvous, plan.node->options);
   json["store"] =
       plan::worker_hosts_store(plan.node->options, plan.node->world_size.value) ? "worker" : "agent";
-  if (plan::has_store_relays(*plan.node)) json["store_fan_out"] = plan.node->options.store_tree.fan_out;
+  json["store_fan_out"] =
+      plan::has_store_relays(*plan.node) ? Json(plan.node->options.store_tree.fan_out) : Json();
   if (const auto& memory = plan.node->options.store_memory)
     json["store_memory_bytes"] = with_origin(memory->value, memory->origin);
   return json;

@@ -48,6 +48,10 @@ def test_command(binary, tmp_path, line):
     (directory / "apptainer").touch(mode=0o755)
     environment = {"PATH": f"{directory}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     arguments = [word for word in arguments_of(line) if word != "--dry-run"]
+    for place, word in enumerate(arguments):
+        if place and arguments[place - 1] == "--stage":  # the user's; here a file of its name
+            arguments[place] = word.strip("/$").replace("/", "_")
+            (directory / arguments[place]).touch()
     if "--spares" in arguments:  # among the nodes of a job
         arguments = ["--hosts", "n[1-5]", *arguments]
     looks = "--status" in arguments or "--stacks" in arguments or "--timeline" in arguments  # at a job that there has to be
