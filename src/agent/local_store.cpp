@@ -98,8 +98,8 @@ void LocalStore::hear_child(int number, const std::string& payload) {
     child.connection->listen(false);  // until this agent knows of the attempt
     return attach(child);
   }
-  if (child.link && server() != nullptr && server()->links().hear(*child.link, payload))
-    return server()->flush();
+  if (!child.link) return child.early.push_back(payload);
+  if (server() != nullptr && server()->links().hear(*child.link, payload)) return server()->flush();
   child.connection->close();
   lose_child(number);
 }
@@ -107,7 +107,11 @@ void LocalStore::hear_child(int number, const std::string& payload) {
 void LocalStore::attach(Child& child) {
   if (child.link || child.attempt != attempt_ || server() == nullptr) return;
   child.link = server()->links().add_child(child.connection);
+  for (const std::string& payload : std::exchange(child.early, {})) {
+    if (!server()->links().hear(*child.link, payload)) return child.connection->close();
+  }
   child.connection->listen(true);
+  server()->flush();
 }
 
 void LocalStore::lose_child(int number) {

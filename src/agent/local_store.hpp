@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/job_store.hpp"
 #include "agent/plans.hpp"
@@ -42,6 +43,7 @@ class LocalStore {
     std::shared_ptr<net::Connection> connection;
     std::string attempt;  // by its own word; empty: it has said nothing
     std::optional<store::StoreLink> link;
+    std::vector<std::string> early;  // what came with its first word
   };
 
   net::StoreServer* server() const;
