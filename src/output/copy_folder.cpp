@@ -69,7 +69,8 @@ bool CopyFolder::is_like(const Stream& stream, const std::string& key, const Blo
 }
 
 TimePoint CopyFolder::cut_at(const Stream& stream) const {
-  return std::min(stream.changed + settings_.quiet, stream.first + settings_.held);
+  const TimePoint last = stream.first + settings_.held;
+  return stream.held.ends_with('\n') ? std::min(stream.changed + settings_.quiet, last) : last;
 }
 
 // What is held is a copy, or not one.
@@ -110,7 +111,8 @@ void CopyFolder::note_shown(int id, std::string_view text, TimePoint now) {
   const Stream& stream = streams_.at(id);
   const auto last =
       std::find_if(blocks_.rbegin(), blocks_.rend(), [&](const Block& block) { return block.stream == id; });
-  const bool goes_on = last != blocks_.rend() && now - last->changed < settings_.quiet;
+  const bool goes_on =
+      last != blocks_.rend() && (last->whole != last->text.size() || now - last->changed < settings_.quiet);
   const bool large = text.size() + (goes_on ? last->text.size() : 0) > settings_.longest;
   if (large || is_rewritten(text)) {
     if (!goes_on) return;

@@ -259,18 +259,20 @@ def test_without_an_option_copies_on_stderr_are_counted_and_nothing_else(machine
     fail = ("import os, sys, time; print('hello'); open(os.environ['RANK'], 'w')\n"
             "while not all(os.path.exists(str(n)) for n in range(6)): time.sleep(0.01)\n"
             "print('Traceback (most recent call last):\\n  Error: same', file=sys.stderr)")
+    texts = []
     for both in (False, True) * 5:  # separately, and into one file
         extra = {"stderr": subprocess.STDOUT} if both else {}
         result = machine.run("-q", "--nproc-per-node", "6", *python_program(fail), **extra)
         assert result.code == 0 and result.stdout.count("hello\n") == 6, str(result)
         text = result.stdout if both else result.stderr
+        texts.append(text)
         copies = re.findall(r"^\[\S+\] the same 2 lines:   Error: same$", text, re.M)
         for rank in range(6):
             (machine.directory / str(rank)).unlink()
         if len(copies) == 1 and text.count("Traceback") == 1:
             break
     else:
-        raise AssertionError("never folded")
+        raise AssertionError("never folded:\n" + "\n".join(texts))
     result = machine.run("-q", "--fold=off", "--nproc-per-node", "4", "--no-python", "sh", "-c", "echo same >&2")
     assert result.stderr == "same\n" * 4, str(result)
 

@@ -77,6 +77,18 @@ TEST_CASE(
   CHECK(bench.shown() == "3: a\nb\nc\n[1-2] the same 2 lines: b\n");
 }
 
+TEST_CASE("the end of a line may come later than the line") {
+  const std::string_view line = std::string_view(k_error).substr(0, std::string_view(k_error).size() - 1);
+  Bench bench(4);
+  for (int i = 0; i < 4; ++i) bench.folder.add(i, line, at(i));
+  bench.folder.tick(at(200));
+  CHECK(bench.shown() == fmt::format("0: {}", line));
+  for (int i = 0; i < 4; ++i) bench.folder.add(i, "\n", at(210 + i));
+  CHECK(bench.shown() == "0: \n");
+  bench.folder.tick(at(320));
+  CHECK(bench.shown() == "[1-3] the same 3 lines: ModuleNotFoundError: torch\n");
+}
+
 TEST_CASE("what differs by nature makes no difference, and is named") {
   Bench bench(4);
   const auto closed = [](int rank, int port) {
@@ -123,7 +135,7 @@ TEST_CASE("progress bars, prompts and floods are not held") {
   for (int i = 0; i < 3; ++i) bench.folder.add(i, large + "\n", at(1000 + i));
   CHECK(bench.shown().size() == 3 * (large.size() + 4));
   for (int i = 0; i < 3; ++i) bench.folder.add(i, "name: ", at(2000 + i));
-  bench.folder.tick(at(2102));
+  bench.folder.tick(at(2302));
   CHECK(bench.shown() == "0: name: 1: name: 2: name: ");
   CHECK_FALSE(bench.folder.next_tick());
 }
