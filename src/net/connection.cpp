@@ -1,5 +1,8 @@
 #include "net/connection.hpp"
 
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
@@ -10,6 +13,10 @@ namespace {
 using rendezvous::ConnectionEnd;
 
 constexpr Milliseconds k_shortest_wait{10};
+// What is sealed at a time, so that little of it waits: it is sent while the processor still has it.
+constexpr std::size_t k_sealed = 256 * 1024;
+constexpr std::size_t k_large_read = 256 * 1024;
+constexpr int k_large_reads = 8;
 
 // The kernel gives up by itself only after silence, whatever it calls that.
 ConnectionEnd end_of(const boost::system::error_code& error) {
@@ -38,11 +45,20 @@ void Connection::start(Hooks hooks, std::string first_bytes) {
   });
 }
 
-void Connection::send(const std::string& frame) {
+void Connection::send(std::string frame) {
+  const std::size_t size = frame.size();
+  queue({std::make_shared<const std::string>(std::move(frame)), 0, size});
+}
+
+void Connection::send_part(std::shared_ptr<const std::string> bytes, std::size_t begin, std::size_t size) {
+  queue({std::move(bytes), begin, size, false});
+}
+
+void Connection::queue(Outgoing outgoing) {
   if (finishing_ || !socket_.is_open()) return;
-  outgoing_.push_back(sealed_out_.seal(frame));
-  unsent_ += outgoing_.back().size();
-  if (outgoing_.size() == 1) write();
+  unsent_ += outgoing.size;
+  outgoing_.push_back(std::move(outgoing));
+  if (sealed_.empty()) write();
   await_delivery();
 }
 
@@ -63,7 +79,7 @@ void Connection::await_delivery() {
 }
 
 void Connection::finish() {
-  if (std::exchange(finishing_, true) || !outgoing_.empty()) return;
+  if (std::exchange(finishing_, true) || !sealed_.empty()) return;
   end_sending();
 }
 
@@ -101,8 +117,19 @@ void Connection::read() {
         self->reading_ = false;
         if (error) return self->end(describe_error(error), end_of(error));
         self->take({self->buffer_.data(), size});
+        if (size == self->buffer_.size()) self->read_more();
         self->read();
       });
+}
+
+// What has come meanwhile, in larger pieces than each connection could keep room for.
+void Connection::read_more() {
+  std::array<char, k_large_read> bytes;
+  for (int i = 0; i < k_large_reads && socket_.is_open() && listens_; ++i) {
+    const ssize_t size = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (size > 0) take({bytes.data(), static_cast<std::size_t>(size)});
+    if (size < static_cast<ssize_t>(bytes.size())) return;  // an end or an error is read again
+  }
 }
 
 void Connection::listen(bool listens) {
@@ -133,15 +160,32 @@ void Connection::take_frames() {
 }
 
 void Connection::write() {
-  boost::asio::async_write(socket_, boost::asio::buffer(outgoing_.front()),
+  seal_some();
+  boost::asio::async_write(socket_, boost::asio::buffer(sealed_),
                            [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
                              if (error) return self->end(describe_error(error), end_of(error));
-                             self->unsent_ -= self->outgoing_.front().size();
-                             self->outgoing_.pop_front();
+                             self->unsent_ -= self->sealed_size_;
+                             self->sealed_.clear();
                              if (!self->outgoing_.empty()) return self->write();
+                             std::string().swap(self->sealed_);  // an idle connection keeps no memory
                              if (self->finishing_) self->end_sending();
                              if (const auto on_drained = self->hooks_.on_drained) on_drained();
                            });
+}
+
+void Connection::seal_some() {
+  sealed_size_ = 0;
+  while (!outgoing_.empty() && sealed_.size() < k_sealed) {
+    const Outgoing& next = outgoing_.front();
+    const std::string_view text = std::string_view(*next.bytes).substr(next.begin, next.size);
+    if (next.framed) {
+      sealed_out_.seal(text, sealed_);
+    } else {
+      sealed_out_.seal(rendezvous::make_frame(text), sealed_);
+    }
+    sealed_size_ += next.size;
+    outgoing_.pop_front();
+  }
 }
 
 void Connection::end(const std::string& why, ConnectionEnd end) {

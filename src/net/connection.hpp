@@ -32,8 +32,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
              const LinkLimit& limit = k_host_timeout);
   // `first_bytes` came with the handshake. Hooks are called from the event loop only.
   void start(Hooks hooks, std::string first_bytes);
-  void send(const std::string& frame);
-  // Bytes of it that the kernel has not taken.
+  void send(std::string frame);
+  // A frame whose payload is a part of `bytes`, which connections may share.
+  void send_part(std::shared_ptr<const std::string> bytes, std::size_t begin, std::size_t size);
+  // Bytes of frames that the kernel has not taken.
   std::size_t unsent() const { return unsent_; }
   // Whether what the peer sends is waited for; it is unless this says otherwise.
   void listen(bool listens);
@@ -51,10 +53,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::pair<Tcp::socket, std::string> release();
 
  private:
+  struct Outgoing {
+    std::shared_ptr<const std::string> bytes;
+    std::size_t begin = 0;
+    std::size_t size = 0;
+    bool framed = true;
+  };
+
   void read();
+  void read_more();
   void take(std::string_view bytes);
   void take_frames();
+  void queue(Outgoing outgoing);
   void write();
+  void seal_some();
   void end_sending();
   void await_delivery();
   void end(const std::string& why, rendezvous::ConnectionEnd end = rendezvous::ConnectionEnd::broken);
@@ -67,7 +79,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   SealedWriter sealed_out_;
   SealedReader sealed_in_;
   rendezvous::FrameReader reader_;
-  std::deque<std::string> outgoing_;
+  std::deque<Outgoing> outgoing_;  // not sealed yet
+  std::string sealed_;             // what the kernel is given
+  std::size_t sealed_size_ = 0;    // bytes of frames in it
   std::size_t unsent_ = 0;
   bool listens_ = true;
   bool reading_ = false;

@@ -27,6 +27,8 @@ class SealedWriter {
 
   // Bytes to send, in this order. `text` is not longer than k_max_piece.
   std::string seal(std::string_view text);
+  // The same, appended to `bytes`.
+  void seal(std::string_view text, std::string& bytes);
 
  private:
   struct State;

@@ -1,8 +1,7 @@
 #include "net/store_links.hpp"
 
+#include <algorithm>
 #include <utility>
-
-#include "rendezvous/codec.hpp"
 
 namespace ddprun::net {
 namespace {
@@ -21,6 +20,7 @@ store::StoreLink StoreLinks::add_child(std::shared_ptr<Connection> connection) {
 
 void StoreLinks::set_parent(std::shared_ptr<Connection> connection) {
   connections_[store::k_parent_link] = std::move(connection);
+  kept_ = 0;
   send(store::k_parent_link, std::exchange(to_parent_, {}));
   endpoint_.note_congestion(false);
 }
@@ -30,15 +30,25 @@ void StoreLinks::remove_child(store::StoreLink child) {
   endpoint_.remove_child(child);
 }
 
-void StoreLinks::send(store::StoreLink link, const std::string& bytes) {
+void StoreLinks::send(store::StoreLink link, store::LinkParts parts) {
   const auto found = connections_.find(link);
   if (found == connections_.end()) {
-    if (link == store::k_parent_link) check_congestion(link, to_parent_.append(bytes).size());
+    if (link == store::k_parent_link) keep(std::move(parts));
     return;
   }
-  for (std::size_t begin = 0; begin < bytes.size(); begin += k_frame)
-    found->second->send(rendezvous::make_frame(std::string_view(bytes).substr(begin, k_frame)));
+  for (const auto& part : parts) {
+    for (std::size_t begin = 0; begin < part->size(); begin += k_frame)
+      found->second->send_part(part, begin, std::min(k_frame, part->size() - begin));
+  }
   check_congestion(link, found->second->unsent());
+}
+
+void StoreLinks::keep(store::LinkParts parts) {
+  for (auto& part : parts) {
+    kept_ += part->size();
+    to_parent_.push_back(std::move(part));
+  }
+  check_congestion(store::k_parent_link, kept_);
 }
 
 void StoreLinks::check_congestion(store::StoreLink link, std::size_t unsent) {

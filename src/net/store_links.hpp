@@ -23,16 +23,18 @@ class StoreLinks {
   void set_parent(std::shared_ptr<Connection> connection);
   void remove_child(store::StoreLink child);
   bool hear(store::StoreLink link, std::string_view payload) { return endpoint_.receive_from(link, payload); }
-  void send(store::StoreLink link, const std::string& bytes);
+  void send(store::StoreLink link, store::LinkParts parts);
   void note_drained(store::StoreLink link);
   void close();
 
  private:
+  void keep(store::LinkParts parts);
   void check_congestion(store::StoreLink link, std::size_t unsent);
 
   store::StoreEndpoint& endpoint_;
   std::map<store::StoreLink, std::shared_ptr<Connection>> connections_;
-  std::string to_parent_;  // before there is one
+  store::LinkParts to_parent_;  // before there is one
+  std::size_t kept_ = 0;        // bytes of these
 };
 
 }  // namespace ddprun::net

@@ -204,9 +204,9 @@ void StoreServer::Impl::deliver(const std::vector<store::StoreDelivery>& deliver
 void StoreServer::Impl::flush() {
   if (closed_ || std::exchange(flushing_, true)) return;
   while (!closed_ && endpoint_->has_output()) {
-    const store::StoreOutput output = endpoint_->take_output();
+    store::StoreOutput output = endpoint_->take_output();
     deliver(output.deliveries);
-    for (const auto& [link, bytes] : output.links) links_.send(link, bytes);
+    for (auto& [link, parts] : output.links) links_.send(link, std::move(parts));
     for (const auto& [client, why] : output.refused) {
       if (at(client).descriptor >= 0) drop(client, why);
     }

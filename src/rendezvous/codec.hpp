@@ -59,7 +59,7 @@ std::string make_frame(std::string_view payload);
 // Cuts a byte stream into frames. A frame that is not complete has no effect.
 class FrameReader {
  public:
-  void append(std::string_view bytes) { buffer_ += bytes; }
+  void append(std::string bytes);
   // The next whole frame's payload; nothing when more bytes are needed; an error for a length past the
   // limit, after which the stream cannot be used any more.
   std::variant<std::monostate, std::string, CodecError> next();

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "rendezvous/codec.hpp"
 
 namespace ddprun::rendezvous {
@@ -12,6 +14,14 @@ std::string make_frame(std::string_view payload) {
   return frame.append(payload);
 }
 
+void FrameReader::append(std::string bytes) {
+  if (buffer_.empty()) {
+    buffer_ = std::move(bytes);
+  } else {
+    buffer_ += bytes;
+  }
+}
+
 std::variant<std::monostate, std::string, CodecError> FrameReader::next() {
   if (buffer_.size() < k_frame_header) return std::monostate{};
   std::size_t length = 0;
@@ -22,9 +32,11 @@ std::variant<std::monostate, std::string, CodecError> FrameReader::next() {
     return CodecError{fmt::format("a message of {} bytes, the limit is {}", length, k_max_frame)};
   }
   if (buffer_.size() - k_frame_header < length) return std::monostate{};
-  std::string payload = buffer_.substr(k_frame_header, length);
-  buffer_.erase(0, k_frame_header + length);
-  return payload;
+  const std::size_t end = k_frame_header + length;
+  std::string rest = buffer_.substr(end);
+  buffer_.resize(end);
+  buffer_.erase(0, k_frame_header);
+  return std::exchange(buffer_, std::move(rest));
 }
 
 }  // namespace ddprun::rendezvous

@@ -5,6 +5,13 @@
 #include <utility>
 
 namespace ddprun::store {
+namespace {
+
+void close_rest(LinkParts& parts, std::string& rest) {
+  if (!rest.empty()) parts.push_back(std::make_shared<const std::string>(std::exchange(rest, {})));
+}
+
+}  // namespace
 
 StoreEndpoint::StoreEndpoint(const StoreLimits& limits, std::optional<StoreDialect> old_dialect)
     : limits_(limits), memory_(limits.memory) {
@@ -124,7 +131,25 @@ bool StoreEndpoint::receive_from(StoreLink link, std::string_view bytes) {
 }
 
 void StoreEndpoint::say(StoreLink link, const TreeMessage& message) {
-  write_message(output_[link.value], message);
+  write_message(output_[link.value].rest, message);
+}
+
+void StoreEndpoint::say(const std::vector<StoreLink>& links, const TreeMessage& message, Written& written) {
+  if (message.text.size() < limits_.shared) {
+    for (const StoreLink link : links) say(link, message);
+    return;
+  }
+  auto shared = written.lock();
+  if (!shared) {
+    std::string bytes;
+    write_message(bytes, message);
+    written = shared = std::make_shared<const std::string>(std::move(bytes));
+  }
+  for (const StoreLink link : links) {
+    Owed& owed = output_[link.value];
+    close_rest(owed.parts, owed.rest);
+    owed.parts.push_back(shared);
+  }
 }
 
 void StoreEndpoint::resume(StoreClient client) {
@@ -133,8 +158,10 @@ void StoreEndpoint::resume(StoreClient client) {
 
 StoreOutput StoreEndpoint::take_output() {
   StoreOutput output;
-  for (auto& [number, bytes] : std::exchange(output_, {}))
-    output.links.emplace_back(StoreLink{number}, std::move(bytes));
+  for (auto& [number, owed] : std::exchange(output_, {})) {
+    close_rest(owed.parts, owed.rest);
+    output.links.emplace_back(StoreLink{number}, std::move(owed.parts));
+  }
   output.deliveries = std::exchange(late_, {});
   output.resumed = std::exchange(resumed_, {});
   output.refused = std::exchange(refused_, {});

@@ -4,6 +4,7 @@
 // Several of them make a tree, whose links carry TreeMessages (tree_message.hpp).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,11 +24,14 @@ struct StoreDelivery {
   std::string bytes;  // for each of them
 };
 
+// A value that many relays want is in the parts of all of their links.
+using LinkParts = std::vector<std::shared_ptr<const std::string>>;
+
 // What is owed to others than the client that was heard.
 struct StoreOutput {
   std::vector<StoreDelivery> deliveries;
-  std::vector<std::pair<StoreLink, std::string>> links;  // bytes for each
-  std::vector<StoreClient> resumed;                      // that were held back
+  std::vector<std::pair<StoreLink, LinkParts>> links;  // bytes for each
+  std::vector<StoreClient> resumed;                    // that were held back
   // Their connections have to be closed, and why.
   std::vector<std::pair<StoreClient, std::string>> refused;
 };
@@ -110,6 +114,9 @@ class StoreEndpoint {
 
   StoreClient connect_elsewhere();
   void say(StoreLink link, const TreeMessage& message);
+  // What many links are told of one value: as long as one of them has not sent it, it is not written again.
+  using Written = std::weak_ptr<const std::string>;
+  void say(const std::vector<StoreLink>& links, const TreeMessage& message, Written& written);
   void resume(StoreClient client);
   void refuse(StoreClient client, std::string why) { refused_.emplace_back(client, std::move(why)); }
   void deliver_late(StoreDelivery delivery) { late_.push_back(std::move(delivery)); }
@@ -133,7 +140,11 @@ class StoreEndpoint {
   std::vector<StoreClient> free_;
   std::unordered_map<int, TreeReader> links_;  // the parent's too
   int last_link_ = 0;
-  std::unordered_map<int, std::string> output_;  // by link, never an empty one
+  struct Owed {
+    LinkParts parts;
+    std::string rest;  // behind them
+  };
+  std::unordered_map<int, Owed> output_;  // by link, never nothing
   std::vector<StoreDelivery> late_;
   std::vector<StoreClient> resumed_;
   std::vector<std::pair<StoreClient, std::string>> refused_;

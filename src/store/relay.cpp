@@ -183,6 +183,7 @@ void StoreRelay::keep(Keys::iterator place, Key::State state, std::string_view v
   held_bytes_ -= key.value.size();
   key.state = state;
   key.value = value;
+  key.written.reset();
   held_bytes_ += value.size();
   key.age = ages_.insert(ages_.end(), &place->first);
   constexpr std::size_t k_most_keys = 1 << 20;
@@ -270,9 +271,10 @@ void StoreRelay::take_refusal(const TreeMessage& message) {
 void StoreRelay::learn(const TreeMessage& message) {
   const auto place = entry(message.key);
   const std::vector<StoreClient> clients = std::exchange(place->second.clients, {});
-  for (const StoreLink child : std::exchange(place->second.children, {})) say(child, message);
+  const std::vector<StoreLink> below = std::exchange(place->second.children, {});
   const bool valued = message.kind == TreeMessageKind::have;
   keep(place, valued ? Key::State::valued : Key::State::present, message.text);
+  say(below, message, place->second.written);
   count_down(clients);
 }
 

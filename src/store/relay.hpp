@@ -34,6 +34,7 @@ class StoreRelay : public StoreEndpoint {
     enum class State : std::uint8_t { wanted, present, valued, plain };
     State state = State::wanted;
     std::string value;
+    Written written{};                 // of the value, for children
     std::vector<StoreClient> clients;  // that wait for it
     std::vector<StoreLink> children;
     std::list<const std::string*>::iterator age{};  // where it is not wanted

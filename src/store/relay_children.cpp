@@ -41,7 +41,7 @@ void StoreRelay::want(StoreLink child, std::string_view name) {
   Key& key = place->second;
   switch (key.state) {
     case Key::State::valued:
-      return say(child, {.kind = TreeMessageKind::have, .key = name, .text = key.value});
+      return say({child}, {.kind = TreeMessageKind::have, .key = name, .text = key.value}, key.written);
     case Key::State::present:
       return say(child, {.kind = TreeMessageKind::present, .key = name});
     case Key::State::plain:

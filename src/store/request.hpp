@@ -70,6 +70,7 @@ struct StoreLimits {
   std::size_t reply = 256 * 1024 * 1024;      // bytes of one reply
   std::size_t memory = 4096UL * 1024 * 1024;  // of the whole store
   std::size_t turn = 256 * 1024;  // bytes of replies after which a connection's further requests wait
+  std::size_t shared = 512;       // bytes of a value from which on all relays are sent the same copy of it
 };
 
 // One complete request whose layout has been checked: body holds exactly the fields of its shape.

@@ -147,10 +147,11 @@ void StoreService::show_to(const std::vector<StoreLink>& links, std::string_view
   const auto value = state_.get(key);
   if (!value) return;
   const bool whole = state_.show(key, k_shown_value) == Shown::value;
-  const TreeMessage message{.kind = whole ? TreeMessageKind::have : TreeMessageKind::present,
-                            .key = key,
-                            .text = whole ? *value : std::string_view()};
-  for (const StoreLink link : links) say(link, message);
+  say(links,
+      {.kind = whole ? TreeMessageKind::have : TreeMessageKind::present,
+       .key = key,
+       .text = whole ? *value : std::string_view()},
+      state_.written(key));
 }
 
 bool StoreService::must_recall(const StoreRequest& request, std::string_view key) const {

@@ -362,10 +362,15 @@ Shown StoreState::shown(std::string_view key) const {
   return found == values_.end() ? Shown::nothing : found->second.shown;
 }
 
+std::weak_ptr<const std::string>& StoreState::written(std::string_view key) {
+  return values_.find(key)->second.written;
+}
+
 void StoreState::hide(std::string_view key) {
   const auto found = values_.find(key);
   if (found == values_.end()) return;
   found->second.shown = Shown::nothing;
+  found->second.written.reset();
   found->second.changed = true;
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -112,6 +113,8 @@ class StoreState {
   // and was set once and not changed since.
   Shown show(std::string_view key, std::size_t max_value);
   Shown shown(std::string_view key) const;
+  // What somebody has written of the key that is shown, for the next one that it is shown to.
+  std::weak_ptr<const std::string>& written(std::string_view key);
   // They hold nothing of it any more, and its value is not shown again.
   void hide(std::string_view key);
 
@@ -154,6 +157,7 @@ class StoreState {
     StoreMemory::Owner owner{};
     bool changed = false;  // since it was set first, or it is a counter
     Shown shown = Shown::nothing;
+    std::weak_ptr<const std::string> written{};
   };
 
   template <class Value>

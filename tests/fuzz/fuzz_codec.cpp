@@ -11,7 +11,7 @@ std::vector<std::string> payloads_of(std::string_view stream, std::size_t piece)
   rendezvous::FrameReader reader;
   std::vector<std::string> payloads;
   for (; !stream.empty(); stream.remove_prefix(std::min(piece, stream.size()))) {
-    reader.append(stream.substr(0, piece));
+    reader.append(std::string(stream.substr(0, piece)));
     auto item = reader.next();
     for (; std::holds_alternative<std::string>(item); item = reader.next()) {
       payloads.push_back(std::get<std::string>(item));

@@ -22,12 +22,12 @@ class Tree {
   // parents[i] is that of endpoint i + 1; endpoint 0 is the store.
   // `dialect`: of clients before torch 2.2.
   explicit Tree(const std::vector<std::size_t>& parents, std::size_t held = 1 << 20,
-                std::optional<StoreDialect> dialect = std::nullopt) {
-    nodes_.emplace_back().endpoint = std::make_unique<StoreService>(StoreLimits(), dialect);
+                std::optional<StoreDialect> dialect = std::nullopt, const StoreLimits& limits = {}) {
+    nodes_.emplace_back().endpoint = std::make_unique<StoreService>(limits, dialect);
     for (const std::size_t parent : parents) {
       const StoreLink at_parent = nodes_[parent].endpoint->add_child();
       Node& node = nodes_.emplace_back();
-      node.endpoint = std::make_unique<StoreRelay>(StoreLimits(), dialect, held);
+      node.endpoint = std::make_unique<StoreRelay>(limits, dialect, held);
       node.parent = parent;
       node.at_parent = at_parent;
     }
@@ -54,6 +54,9 @@ class Tree {
   std::size_t bytes_down(std::size_t node) const { return nodes_[node].bytes_down; }
   std::size_t node_of(std::size_t client) const { return clients_[client].node; }
   const std::string& complaint() const { return complaint_; }
+
+  // All that was sent by links, which are as slow as can be: what is shared of it may be sent again.
+  const LinkParts& parts() const { return parts_; }
 
   // One of what is under way arrives, or a part of it. False: nothing is.
   bool step(std::mt19937& random) {
@@ -149,7 +152,10 @@ class Tree {
     while (endpoint(node).has_output()) {
       const StoreOutput output = endpoint(node).take_output();
       for (const StoreDelivery& delivery : output.deliveries) deliver(node, delivery);
-      for (const auto& [link, bytes] : output.links) route(node, link, bytes);
+      for (const auto& [link, parts] : output.links) {
+        for (const auto& part : parts) route(node, link, *part);
+        parts_.insert(parts_.end(), parts.begin(), parts.end());
+      }
       for (const auto& [client, why] : output.refused) complaint_ = why;
       for (const StoreClient client : output.resumed) pass(node, client, "");
     }
@@ -168,6 +174,7 @@ class Tree {
 
   std::vector<Node> nodes_;
   std::vector<Client> clients_;
+  LinkParts parts_;
   std::string complaint_;
 };
 

@@ -221,7 +221,7 @@ TEST_CASE("any split of the bytes gives the same messages") {
     std::vector<std::string> payloads;
     for (std::size_t start = 0; start < stream.size();) {
       const std::size_t length = round == 0 ? 1 : 1 + random() % 700;
-      reader.append(std::string_view(stream).substr(start, length));
+      reader.append(stream.substr(start, length));
       for (std::string& payload : payloads_of(reader)) payloads.push_back(std::move(payload));
       start += length;
     }

@@ -1,3 +1,5 @@
+#include <set>
+
 #include "catch.hpp"
 #include "linearizable.hpp"
 #include "random_seed.hpp"
@@ -203,7 +205,8 @@ void play(unsigned seed) {
   std::mt19937 random(seed);
   std::vector<std::size_t> parents;
   for (std::size_t i = 0; i < 3; ++i) parents.push_back(random() % (i + 1));
-  Tree tree(parents, random() % 4 == 0 ? 2 : 1 << 20);
+  const std::size_t held = random() % 4 == 0 ? 2 : 1 << 20;
+  Tree tree(parents, held, std::nullopt, {.shared = std::size_t{random() % 2 == 0 ? 0U : 2U}});
   RandomClients clients(tree, random, 4, 4);
   const int requests = 24;
   clients.run(requests, random() % 4 == 0 ? static_cast<int>(random() % requests) : requests);
@@ -272,6 +275,34 @@ TEST_CASE("a value comes once to each relay of a chain") {
   for (std::size_t i = 0; i < 2; ++i)
     CHECK(host.send(i, request(get, text("k"))).size() == k_stop.size() + 10008);
   for (std::size_t node = 1; node <= 3; ++node) CHECK(host.tree.bytes_down(node) < 10100);
+}
+
+TEST_CASE("relays that are sent a value are sent the same copy of it, until it changes") {
+  Host host(0, {0, 0, 1, 1});
+  const std::size_t far = host.tree.connect(k_root);
+  std::vector<std::size_t> clients;
+  for (std::size_t node = 1; node <= 4; ++node) clients.push_back(host.tree.connect(node));
+  const auto copies_of = [&](const std::string& value) {
+    std::set<const std::string*> copies;
+    for (const auto& part : host.tree.parts()) {
+      if (part->find(value) != std::string::npos && part->find("k") != std::string::npos)
+        copies.insert(part.get());
+    }
+    return copies.size();
+  };
+  const std::string first(10000, 'x'), second(10000, 'y');
+  for (const std::size_t client : {clients[0], clients[2]}) host.send(client, request(wait, list({"k"})));
+  host.send(far, request(set, text("k") + text(first)));
+  for (const std::size_t client : {clients[1], clients[3]})
+    CHECK(host.send(client, request(wait, list({"k"}))) == k_stop);
+  CHECK(copies_of(first) == 2);  // of the store, and of the relay that others are below
+  host.send(far, request(delete_key, text("k")));
+  host.send(far, request(set, text("k") + text(second)));
+  for (const std::size_t client : clients) {
+    host.send(client, request(wait, list({"k"})));
+    host.tree.answers(client).clear();
+    CHECK(host.send(client, request(get, text("k"))) == text(second));
+  }
 }
 
 TEST_CASE("what a client of the store changes, a relay's client sees at once") {
