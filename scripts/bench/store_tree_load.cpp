@@ -1,12 +1,16 @@
-// What a group of gloo asks of the store, by the ranks themselves and by relays: prints one line of JSON.
+// What a group of gloo or NCCL asks of the store, by the ranks themselves and by relays: prints one line of
+// JSON.
 //
-//   store_tree_load ranks PORT COUNT WORLD [FIRST]   ranks FIRST to FIRST + COUNT - 1 at a store or a relay
-//   store_tree_load root LINKS WORLD                 a store (a process of its own) that LINKS relays ask
-//   store_tree_load relay WORLD                      prints a relay's port and answers what it asks, until
-//                                                    standard input ends; then what the relay has cost
+//   store_tree_load KIND ranks PORT COUNT WORLD [FIRST]   ranks FIRST to FIRST + COUNT - 1 at a store or
+//   relay store_tree_load KIND root LINKS WORLD                 a store (a process of its own) that LINKS
+//   relays ask store_tree_load KIND relay WORLD                      prints a relay's port and answers what
+//   it asks, until
+//                                                         standard input ends; then what the relay has cost
 //
-// Each rank SETs one value of 154 + 8 WORLD bytes, then WAITs twice for each rank's and GETs it (torch 2.13
-// and 2.15, measured). All connections between stores are sealed, as between hosts.
+// gloo: each rank SETs one value of 154 + 8 WORLD bytes, then WAITs twice for each rank's and GETs it (torch
+// 2.13 and 2.15, measured). nccl: of each 128 ranks one SETs an id of 128 bytes, and each rank WAITs for all
+// ids and gets them by one MULTI_GET (read in torch 2.15, not measured). All connections between stores are
+// sealed, as between hosts.
 #include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -54,15 +58,24 @@ void put_text(std::string& bytes, std::string_view text) {
   bytes += text;
 }
 
-std::string key_of(int rank) { return fmt::format("/default_pg/0//cpu//0/{}", rank); }
-std::string value_for(int world) { return std::string(154 + 8 * static_cast<std::size_t>(world), 'v'); }
+std::string key_of(int number) { return fmt::format("/default_pg/0//cpu//0/{}", number); }
 
-std::string body_of_set(int rank, const std::string& value) {
-  std::string body;
-  put_text(body, key_of(rank));
-  put_text(body, value);
-  return body;
-}
+struct Pattern {
+  bool nccl = false;
+  int world = 0;
+
+  int keys() const { return nccl ? (world + 127) / 128 : world; }
+  bool sets(int rank) const { return !nccl || rank % 128 == 0; }
+  std::string value() const {
+    return std::string(nccl ? 128 : 154 + 8 * static_cast<std::size_t>(world), 'v');
+  }
+  std::string body_of_set(int rank) const {
+    std::string body;
+    put_text(body, key_of(nccl ? rank / 128 : rank));
+    put_text(body, value());
+    return body;
+  }
+};
 
 // ---- ranks
 
@@ -70,8 +83,9 @@ struct Rank {
   int socket = -1;
   int peer = 0;            // whose value it asks for
   int step = 0;            // 0 and 1: WAIT, 2: GET
-  std::uint64_t left = 0;  // bytes of the answer that are still to come
-  std::string begun;       // of the answer's length
+  std::uint64_t left = 0;  // bytes of the answer's value that are still to come
+  std::string begun;       // of the value's length
+  int values = 0;          // that have come of the answer
 };
 
 void send_all(int socket, const std::string& bytes) {
@@ -82,21 +96,16 @@ void send_all(int socket, const std::string& bytes) {
   }
 }
 
-void ask(Rank& rank) {
-  std::string bytes;
-  if (rank.step < 2) {
-    bytes.assign(1, '\6');
-    const std::uint64_t one = 1;
-    bytes.append(reinterpret_cast<const char*>(&one), sizeof one);
-  } else {
-    bytes.assign(1, '\3');
-  }
-  put_text(bytes, key_of(rank.peer));
+void ask(Rank& rank, const Pattern& pattern) {
+  std::string bytes(1, rank.step < 2 ? '\6' : pattern.nccl ? '\12' : '\3');
+  const std::uint64_t count = pattern.nccl ? static_cast<std::uint64_t>(pattern.keys()) : 1;
+  if (rank.step < 2 || pattern.nccl) bytes.append(reinterpret_cast<const char*>(&count), sizeof count);
+  for (int i = 0; i < static_cast<int>(count); ++i) put_text(bytes, key_of(rank.peer + i));
   send_all(rank.socket, bytes);
 }
 
 // False once it has everybody's value.
-bool take(Rank& rank, std::string_view bytes, int world) {
+bool take(Rank& rank, std::string_view bytes, const Pattern& pattern) {
   while (!bytes.empty()) {
     if (rank.step == 2 && rank.begun.size() < sizeof(std::uint64_t)) {
       const std::size_t part = std::min(sizeof(std::uint64_t) - rank.begun.size(), bytes.size());
@@ -110,9 +119,11 @@ bool take(Rank& rank, std::string_view bytes, int world) {
     bytes.remove_prefix(part);
     if (rank.step == 2 && (rank.left -= part) > 0) return true;
     rank.begun.clear();
-    rank.step = (rank.step + 1) % 3;
-    if (rank.step == 0 && ++rank.peer == world) return false;
-    ask(rank);
+    if (pattern.nccl && rank.step == 2 && ++rank.values < pattern.keys()) continue;
+    if (pattern.nccl && rank.step == 2) return false;
+    rank.step = pattern.nccl ? 2 : (rank.step + 1) % 3;
+    if (rank.step == 0 && ++rank.peer == pattern.world) return false;
+    ask(rank, pattern);
   }
   return true;
 }
@@ -130,7 +141,7 @@ int connect_to(int port) {
   return made;
 }
 
-int run_ranks(int port, int count, int world, int first) {
+int run_ranks(const Pattern& pattern, int port, int count, int first) {
   std::vector<Rank> ranks(static_cast<std::size_t>(count));
   const int poll = ::epoll_create1(EPOLL_CLOEXEC);
   for (Rank& rank : ranks) {
@@ -141,11 +152,12 @@ int run_ranks(int port, int count, int world, int first) {
     ::epoll_ctl(poll, EPOLL_CTL_ADD, rank.socket, &event);
   }
   const auto begin = Clock::now();
-  const std::string value = value_for(world), hello("\0\xCE\xF7\x85\x3C", 5);
+  const std::string hello("\0\xCE\xF7\x85\x3C", 5);
   for (int i = 0; i < count; ++i) {
     Rank& rank = ranks[static_cast<std::size_t>(i)];
-    send_all(rank.socket, hello + '\1' + body_of_set(first + i, value));
-    ask(rank);
+    send_all(rank.socket, hello);
+    if (pattern.sets(first + i)) send_all(rank.socket, '\1' + pattern.body_of_set(first + i));
+    ask(rank, pattern);
   }
   std::vector<char> input(256 * 1024);
   std::array<epoll_event, 256> events;
@@ -157,7 +169,7 @@ int run_ranks(int port, int count, int world, int first) {
       const ssize_t size = ::recv(rank.socket, input.data(), input.size(), 0);
       if (size <= 0) throw std::runtime_error("the store has closed a connection");
       bytes += static_cast<double>(size);
-      if (take(rank, {input.data(), static_cast<std::size_t>(size)}, world)) continue;
+      if (take(rank, {input.data(), static_cast<std::size_t>(size)}, pattern)) continue;
       ::close(rank.socket);
       --open;
     }
@@ -218,7 +230,7 @@ void serve_root(asio::io_context& context, std::vector<Pair>& pairs, const Secre
   context.run();
 }
 
-int run_root(int links, int world) {
+int run_root(const Pattern& pattern, int links) {
   asio::io_context context;
   std::vector<Pair> pairs;
   for (int i = 0; i < links; ++i) pairs.push_back(make_pair(context));
@@ -232,11 +244,10 @@ int run_root(int links, int world) {
     ::_exit(0);
   }
   double bytes = 0;
-  int missing = links * world;
+  int missing = links * pattern.keys();
   const auto begun = Clock::now();
   std::vector<std::shared_ptr<net::Connection>> connections;
   std::vector<store::TreeReader> readers(static_cast<std::size_t>(links));
-  const std::string value = value_for(world);
   for (int i = 0; i < links; ++i) {
     Pair& pair = pairs[static_cast<std::size_t>(i)];
     pair.above.close();
@@ -249,13 +260,18 @@ int run_root(int links, int world) {
       if (missing == 0) context.stop();
     }));
     std::string asked;
-    for (int rank = i; rank < world; rank += links)
+    for (int rank = i; rank < pattern.world; rank += links) {
+      if (!pattern.sets(rank)) continue;
+      const std::string body = pattern.body_of_set(rank);
       store::write_message(asked, {.kind = store::TreeMessageKind::request,
                                    .channel = static_cast<std::uint32_t>(rank + 1),
                                    .operation = store::StoreOperation::set,
-                                   .text = body_of_set(rank, value)});
-    for (int rank = 0; rank < world; ++rank)
-      store::write_message(asked, {.kind = store::TreeMessageKind::want, .key = key_of(rank)});
+                                   .text = body});
+    }
+    for (int number = 0; number < pattern.keys(); ++number) {
+      const std::string name = key_of(number);
+      store::write_message(asked, {.kind = store::TreeMessageKind::want, .key = name});
+    }
     send(*connections.back(), asked);
   }
   context.run();
@@ -272,7 +288,7 @@ int run_root(int links, int world) {
 }
 
 // The relay and its parent, which has all values, share this process: what the ranks wait for is the relay.
-int run_relay(int world) {
+int run_relay(const Pattern& pattern) {
   asio::io_context context;
   net::StoreServerOptions options;
   options.relay = true;
@@ -289,7 +305,7 @@ int run_relay(int world) {
         relay.links().note_drained(store::k_parent_link);
         relay.flush();
       }));
-  const std::string value = value_for(world);
+  const std::string value = pattern.value();
   store::TreeReader reader;
   std::shared_ptr<net::Connection> parent;
   double bytes = 0;
@@ -331,10 +347,11 @@ int main(int argc, char** argv) {
     return i < words.size() ? static_cast<int>(parse_integer(words[i]).value_or(0)) : 0;
   };
   try {
-    if (words.size() >= 4 && words[0] == "ranks")
-      return run_ranks(number(1), number(2), number(3), number(4));
-    if (words.size() == 3 && words[0] == "root") return run_root(number(1), number(2));
-    if (words.size() == 2 && words[0] == "relay") return run_relay(number(1));
+    const bool nccl = !words.empty() && words[0] == "nccl";
+    if (words.size() >= 5 && words[1] == "ranks")
+      return run_ranks({nccl, number(4)}, number(2), number(3), number(5));
+    if (words.size() == 4 && words[1] == "root") return run_root({nccl, number(3)}, number(2));
+    if (words.size() == 3 && words[1] == "relay") return run_relay({nccl, number(2)});
   } catch (const std::exception& error) {
     fmt::print(stderr, "store_tree_load: {}\n", error.what());
     return 1;
