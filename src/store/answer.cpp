@@ -12,11 +12,6 @@ void append_number(std::string& bytes, Number value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-void append_text(std::string& bytes, std::string_view text) {
-  append_number(bytes, std::uint64_t{text.size()});
-  bytes.append(text);
-}
-
 void append_count(std::string& bytes, std::size_t count) {
   append_number(bytes, static_cast<std::int64_t>(count));
 }
@@ -225,6 +220,11 @@ std::optional<std::string> answer(const StoreRequest& request, StoreClient clien
   if (auto complaint = dispatch(request.operation, on)) return complaint;
   if (on.reply_too_long()) return "more is asked for than is read";
   return std::nullopt;
+}
+
+void append_text(std::string& bytes, std::string_view text) {
+  append_number(bytes, std::uint64_t{text.size()});
+  bytes.append(text);
 }
 
 void append_watch_notice(std::string& bytes, const WatchNotice& notice) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "store/request.hpp"
 #include "store/store_state.hpp"
@@ -24,6 +25,9 @@ std::optional<std::string> answer(const StoreRequest& request, StoreClient clien
 // What the store holds more after the request than before, at most; and how long the answer is, at least.
 std::size_t kept_bytes(const StoreRequest& request);
 std::size_t reply_bytes(const StoreRequest& request, const StoreState& state);
+
+// A text as requests and answers have it, behind its 64-bit length.
+void append_text(std::string& bytes, std::string_view text);
 
 // What torch 2.0 and older read on a connection that watches keys.
 void append_watch_notice(std::string& bytes, const WatchNotice& notice);

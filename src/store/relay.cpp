@@ -9,16 +9,10 @@ namespace ddprun::store {
 namespace {
 
 std::string wait_for_one(std::string_view key) {
-  std::string body;
-  for (const std::uint64_t number : {std::uint64_t{1}, std::uint64_t{key.size()}})
-    body.append(reinterpret_cast<const char*>(&number), sizeof number);
-  return body.append(key);
-}
-
-void append_value(std::string& reply, std::string_view value) {
-  const std::uint64_t size = value.size();
-  reply.append(reinterpret_cast<const char*>(&size), sizeof size);
-  reply.append(value);
+  const std::uint64_t count = 1;
+  std::string body(reinterpret_cast<const char*>(&count), sizeof count);
+  append_text(body, key);
+  return body;
 }
 
 }  // namespace
@@ -86,7 +80,7 @@ bool StoreRelay::answer_here(StoreClient client, const StoreRequest& request, st
       for (; left > 0; --left) {
         const Key* const key = held(fields.text());
         const bool known = key != nullptr && key->state == Key::State::valued;
-        if (known) append_value(reply, key->value);
+        if (known) append_text(reply, key->value);
         if (known && reply.size() <= limits_.reply) continue;
         reply.resize(before);
         return false;
