@@ -38,7 +38,7 @@ void HangSearch::begin_attempt() {
   if (!timeout) return;
   if (!watch_) watch_.emplace(timeout->value);
   watch_->begin(assignment.workers.size(), cpus_of(host_) / assignment.local_world_size, os::now());
-  wait_for_look();
+  wait_for_look(os::now());
 }
 
 void HangSearch::end_attempt() {
@@ -49,26 +49,27 @@ void HangSearch::end_attempt() {
   exit_timer_.cancel();
 }
 
-void HangSearch::wait_for_look() {
-  look_timer_.expires_at(watch_->next_look(os::now()));
+void HangSearch::wait_for_look(TimePoint began) {
+  look_timer_.expires_at(watch_->next_look(began, os::now()));
   look_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error && attempt_) look();
   });
 }
 
 void HangSearch::look() {
-  status_.measure(os::Depth::signs,
-                  [this, attempt = std::weak_ptr(attempt_)](const status::NodeStatus& node) {
-                    if (!attempt.expired()) look_at(node);
-                  });
+  status_.measure(os::Depth::signs, [this, attempt = std::weak_ptr(attempt_),
+                                     began = os::now()](const status::NodeStatus& node) {
+    if (!attempt.expired()) look_at(node, began);
+  });
 }
 
-void HangSearch::look_at(const status::NodeStatus& node) {
-  const TimePoint now = os::now();
+void HangSearch::look_at(const status::NodeStatus& node, TimePoint began) {
+  if (node.measured == Milliseconds{0}) return wait_for_look(began);  // nothing was seen: that is no silence
+  const TimePoint now = os::now(), counted{node.measured};
   for (std::size_t i = 0; i < node.workers.size(); ++i)
-    watch_->note(i, status::signs_of(node.workers[i]), now);
+    watch_->note(i, status::signs_of(node.workers[i]), counted, now);
   tell_quiet(watch_->quiet_for(now));
-  wait_for_look();
+  wait_for_look(began);
 }
 
 void HangSearch::tell_quiet(std::optional<Milliseconds> since) {

@@ -30,8 +30,8 @@ class HangSearch {
 
  private:
   void look();
-  void look_at(const status::NodeStatus& node);
-  void wait_for_look();
+  void look_at(const status::NodeStatus& node, TimePoint began);
+  void wait_for_look(TimePoint began);  // the look before
   void tell_quiet(std::optional<Milliseconds> since);
   void wait_for_exits(Milliseconds since, bool expired);
 

@@ -8,7 +8,8 @@ namespace {
 
 constexpr Milliseconds k_shortest_look{1000};
 constexpr Milliseconds k_longest_look{30'000};
-constexpr double k_busy = 0.1, k_busy_of_share = 0.5;
+constexpr double k_looked_at = 10;  // ms of CPU that a rank at rest may use between two looks, for them too
+constexpr int k_times_taken = 3;
 
 Milliseconds between(TimePoint from, TimePoint to) {
   return std::max(std::chrono::duration_cast<Milliseconds>(to - from), Milliseconds{0});
@@ -19,7 +20,7 @@ Milliseconds between(TimePoint from, TimePoint to) {
 void HangWatch::begin(std::size_t workers, double share, TimePoint now) {
   ranks_.assign(workers, Rank{});
   busy_ = std::min(k_busy, k_busy_of_share * share);
-  for (Rank& rank : ranks_) rank.looked = rank.lived = now;
+  for (Rank& rank : ranks_) rank.counted = rank.lived = now;
   began_ = lived_ = now;
 }
 
@@ -31,22 +32,21 @@ void HangWatch::live(Rank& rank, TimePoint when) {
 }
 
 // What is counted since the look before this one.
-bool HangWatch::is_busy(const Rank& rank, const Signs& signs, TimePoint now) const {
+bool HangWatch::is_busy(const Rank& rank, const Signs& signs, TimePoint counted) const {
   const auto passed =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(between(rank.looked, now).count(), 1));
+      static_cast<std::uint64_t>(std::max<std::int64_t>(between(rank.counted, counted).count(), 1));
   const auto grown = [](auto is, auto was) { return is > was ? is - was : decltype(is){}; };
   if (grown(signs.io_bytes, rank.last.io_bytes) * 1000 >= k_busy_io * passed) return true;
-  if (signs.nccl_started > rank.last.nccl_started) return true;
   const auto uses_cpu = [&](Milliseconds used) {
     return static_cast<double>(used.count()) >= busy_ * static_cast<double>(passed);
   };
   if (uses_cpu(grown(signs.children_cpu, rank.last.children_cpu))) return true;
   // Before torch is imported nothing says that the rank is in no collective, and it is in none.
-  const bool in_none = signs.waits ? !*signs.waits : now - began_ < k_start;
+  const bool in_none = signs.waits ? !*signs.waits : counted - began_ < k_start;
   return in_none && uses_cpu(grown(signs.own_cpu, rank.last.own_cpu));
 }
 
-void HangWatch::note(std::size_t worker, const Signs& signs, TimePoint now) {
+void HangWatch::note(std::size_t worker, const Signs& signs, TimePoint counted, TimePoint now) {
   Rank& rank = ranks_.at(worker);
   const auto lived_at = [&](const std::optional<Milliseconds>& age) {
     if (age) live(rank, std::max(began_, now - *age));
@@ -57,12 +57,13 @@ void HangWatch::note(std::size_t worker, const Signs& signs, TimePoint now) {
     lived_at(signs.output_age);
     lived_at(signs.progress_age);
     lived_at(signs.collective_age);
-    const bool left_one = rank.seen && rank.last.waits == true;
-    if (left_one || (rank.seen && is_busy(rank, signs, now))) live(rank, now);
+    const bool moved = rank.last.waits == true || signs.nccl_started > rank.last.nccl_started;
+    if (rank.seen && moved) live(rank, now);
+    if (rank.seen && is_busy(rank, signs, counted)) live(rank, counted);
   }
   rank.last = signs;
   rank.seen = true;
-  rank.looked = now;
+  rank.counted = counted;
 }
 
 std::optional<TimePoint> HangWatch::last_life() const {
@@ -84,10 +85,14 @@ std::optional<Milliseconds> HangWatch::quiet_for(TimePoint now) const {
   return between(*lived, now);
 }
 
-TimePoint HangWatch::next_look(TimePoint now) const {
-  const Milliseconds usual = std::clamp(limit() / 4, k_shortest_look, k_longest_look);
+TimePoint HangWatch::next_look(TimePoint began, TimePoint now) const {
+  const Milliseconds longest = std::clamp(limit() / 4, k_shortest_look, k_longest_look);
+  const Milliseconds visible{static_cast<std::int64_t>(k_looked_at / busy_)};
+  const Milliseconds wanted = std::max({limit() / 20, between(began, now) * k_times_taken, visible});
+  const TimePoint usual =
+      std::max(now + k_shortest_look / 2, began + std::clamp(wanted, k_shortest_look, longest));
   const TimePoint over = last_life().value_or(now) + limit();
-  return std::clamp(over, now + k_shortest_look, now + usual);
+  return over > now ? std::min(over, usual) : usual;
 }
 
 }  // namespace ddprun::inspect

@@ -40,34 +40,39 @@ class HangWatch {
   static constexpr std::uint64_t k_busy_io = 1 << 20;  // bytes a second
   static constexpr Milliseconds k_learning{600'000}, k_least_learned{300'000};
   static constexpr int k_times_longest = 10;
+  static constexpr double k_busy = 0.1, k_busy_of_share = 0.5;  // CPUs
   static constexpr Milliseconds k_start{300'000};  // of an attempt: imports, before torch can be asked
 
   explicit HangWatch(const options::HangTimeout& timeout) : timeout_(timeout) {}
 
   // An attempt. `share`: CPUs that this host has for each of its ranks.
   void begin(std::size_t workers, double share, TimePoint now);
-  void note(std::size_t worker, const Signs& signs, TimePoint now);
+  // `counted`: when what it had used and read so far was, before the rest.
+  void note(std::size_t worker, const Signs& signs, TimePoint counted, TimePoint now);
 
   // For how long all running ranks have shown nothing; nothing while one does, or while none runs.
   std::optional<Milliseconds> quiet_for(TimePoint now) const;
-  // When the next look is due: at once after the time-out would be over, else at most a quarter of it from
-  // now, and not within a second.
-  TimePoint next_look(TimePoint now) const;
+  // When the next look is due after one that began at `began`: when the time-out would be over, else a
+  // twentieth of it later. When between two looks CPU was used is not known, so that a busy rank is held to
+  // have lived until the second one, and the verdict comes later by that. Looks are a second apart at least,
+  // three times as far as this one took, and so far that what they cost a rank does not look busy; at most 30
+  // seconds, and a quarter of the time-out where that is more than a second.
+  TimePoint next_look(TimePoint began, TimePoint now) const;
   Milliseconds limit() const;  // as learned so far
 
  private:
   struct Rank {
     Signs last{};
     bool seen = false;
-    TimePoint looked{}, lived{};
+    TimePoint counted{}, lived{};
   };
   void live(Rank& rank, TimePoint when);
-  bool is_busy(const Rank& rank, const Signs& signs, TimePoint now) const;
+  bool is_busy(const Rank& rank, const Signs& signs, TimePoint counted) const;
   std::optional<TimePoint> last_life() const;
 
   options::HangTimeout timeout_;
   std::vector<Rank> ranks_;
-  double busy_ = 0;  // CPUs
+  double busy_ = k_busy;  // CPUs
   TimePoint began_{};
   TimePoint lived_{};        // the newest sign of any rank
   Milliseconds longest_{0};  // without one

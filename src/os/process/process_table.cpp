@@ -23,7 +23,8 @@ namespace {
 
 // Fields of /proc/PID/stat after the name, counted from the state (proc(5) calls it field 3).
 constexpr std::size_t k_state = 0, k_parent = 1, k_group = 2, k_session = 3, k_user_time = 11,
-                      k_last_time = 14, k_threads = 17, k_start_time = 19, k_resident_pages = 21;
+                      k_system_time = 12, k_waited_user_time = 13, k_waited_system_time = 14, k_threads = 17,
+                      k_start_time = 19, k_resident_pages = 21;
 
 template <class Matches>
 ProcessTable close_over_children(const ProcessTable& table, std::set<int> found, const Matches& may_join) {
@@ -72,8 +73,6 @@ std::optional<ProcessEntry> parse_process_stat(std::string_view line) {
     const auto value = field < fields.size() ? parse_integer(fields[field]) : std::nullopt;
     return static_cast<std::uint64_t>(std::max<std::int64_t>(value.value_or(0), 0));
   };
-  std::uint64_t cpu_ticks = 0;
-  for (std::size_t field = k_user_time; field <= k_last_time; ++field) cpu_ticks += number(field);
   return ProcessEntry{static_cast<int>(*pid),
                       std::string(line.substr(open + 2, close - open - 2)),
                       fields[k_state][0],
@@ -81,7 +80,8 @@ std::optional<ProcessEntry> parse_process_stat(std::string_view line) {
                       static_cast<int>(*group),
                       static_cast<int>(*session),
                       static_cast<std::uint64_t>(*start_time),
-                      cpu_ticks,
+                      number(k_user_time) + number(k_system_time),
+                      number(k_waited_user_time) + number(k_waited_system_time),
                       number(k_resident_pages),
                       number(k_threads)};
 }

@@ -18,7 +18,8 @@ struct ProcessEntry {
   int session = 0;
   std::uint64_t start_time =
       0;                        // clock ticks since boot: tells a process from a later one of the same number
-  std::uint64_t cpu_ticks = 0;  // of CPU time, with that of children that have been waited for
+  std::uint64_t cpu_ticks = 0;  // of CPU time
+  std::uint64_t waited_ticks = 0;    // of children that have been waited for
   std::uint64_t resident_pages = 0;  // shared ones too
   std::uint64_t threads = 1;         // with the first, also when that one has ended
 };

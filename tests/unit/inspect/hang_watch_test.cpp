@@ -16,9 +16,13 @@ struct Watched {
   }
   void look(Milliseconds later) {
     now += later;
-    for (std::size_t i = 0; i < signs.size(); ++i) watch.note(i, signs[i], now);
+    for (std::size_t i = 0; i < signs.size(); ++i) watch.note(i, signs[i], now, now);
   }
   bool quiet() const { return watch.quiet_for(now).has_value(); }
+  // From the beginning of a look that took so long to the next one's.
+  Milliseconds next(Milliseconds took = 0ms) const {
+    return std::chrono::duration_cast<Milliseconds>(watch.next_look(now - took, now) - (now - took));
+  }
 
   TimePoint now{1h};
   HangWatch watch;
@@ -29,13 +33,38 @@ struct Watched {
 
 TEST_CASE("ranks that show nothing for the time-out are quiet, and the next look is at its end") {
   Watched two(2);
-  CHECK(two.watch.next_look(two.now) == two.now + 15s);
-  two.look(50s);
+  CHECK(two.next() == 3s);
+  two.look(59s);
   CHECK_FALSE(two.quiet());
-  CHECK(two.watch.next_look(two.now) == two.now + 10s);
-  two.look(10s);
+  CHECK(two.next() == 1s);
+  two.look(900ms);
+  CHECK(two.next() == 100ms);
+  two.look(100ms);
   CHECK(two.watch.quiet_for(two.now) == Milliseconds{60s});
-  CHECK(two.watch.next_look(two.now) >= two.now + 1s);
+  CHECK(two.next() == 3s);
+}
+
+TEST_CASE("looks are a second apart, or more where they cost more") {
+  CHECK(Watched(2, {false, 4s}).next() == 1s);
+  CHECK(Watched(2, {false, 1h}).next() == 30s);
+  Watched two(2, {false, 20s});
+  CHECK(two.next(100ms) == 1s);
+  CHECK(two.next(800ms) == 2400ms);
+  CHECK(two.next(3s) == 5s);  // a quarter of the time-out
+  CHECK(two.next(6s) > 6s);   // not at once
+  CHECK(Watched(64, {false, 20s}, 2).next() == 1s);
+  CHECK(Watched(256, {false, 20s}, 2).next() == 2560ms);  // half of the share of each is 10 ms then
+}
+
+TEST_CASE("a rank that was busy has lived until that was counted") {
+  Watched one(1, {false, 20s});
+  one.look(1s);
+  one.signs[0].waits = false;
+  one.signs[0].own_cpu = 500ms;
+  const TimePoint counted = one.now + 1s;
+  one.watch.note(0, one.signs[0], counted, counted + 400ms);
+  CHECK_FALSE(one.watch.quiet_for(counted + 20s - 1ms));
+  CHECK(one.watch.quiet_for(counted + 20s) == Milliseconds{20s});
 }
 
 TEST_CASE("one rank that shows life keeps its host from being quiet") {

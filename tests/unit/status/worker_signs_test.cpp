@@ -47,7 +47,7 @@ TEST_CASE("auto: a recorded job with steps of 40 s hangs after more than 400 s o
     const auto node = parse_node_status(line);
     REQUIRE(node);
     const TimePoint now = start + node->measured;
-    for (std::size_t i = 0; i < 2; ++i) watch.note(i, signs_of(node->workers.at(i)), now);
+    for (std::size_t i = 0; i < 2; ++i) watch.note(i, signs_of(node->workers.at(i)), now, now);
     if (const auto silence = watch.quiet_for(now)) quiet.push_back(*silence);
   }
   REQUIRE_FALSE(quiet.empty());
