@@ -51,10 +51,10 @@ STORE = 'store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER
 END = "dist.barrier(); dist.destroy_process_group()"
 
 
-def run(hosts, directory, key, node, *options, nodes, meet: str = GROUP, finish: str = END):
+def run(hosts, directory, key, node, *options, nodes, meet: str = GROUP, finish: str = END, env=None):
     path = directory / "meet.py"
     path.write_text(MEET.replace("GROUP", meet).replace("FINISH", finish))
-    return start(hosts, node, "--key-file", key, "--nproc-per-node", "2", *options, str(path), nodes=nodes)
+    return start(hosts, node, "--key-file", key, "--nproc-per-node", "2", *options, str(path), nodes=nodes, env=env)
 
 
 def lines_of(results) -> list[str]:
@@ -68,6 +68,15 @@ def expected(world: int, on_root: int) -> list[str]:
 
 def test_workers_of_other_hosts_meet_through_relays(hosts, directory, key):
     agents = [run(hosts, directory, key, node, "--store", "tree:2", nodes="4") for node in range(4)]
+    results = wait_all(agents)
+    assert codes(results) == [0, 0, 0, 0], as_text(results)
+    assert lines_of(results) == expected(8, on_root=2), as_text(results)
+
+
+@pytest.mark.parametrize("switches", [("GLOO_ENABLE_STORE_V2_API", "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER"), ("TORCH_GLOO_LAZY_INIT",)])
+def test_switches_of_gloo_that_the_user_sets_work_through_relays(hosts, directory, key, switches):
+    """ddprun sets none of them (docs/store.md)."""
+    agents = [run(hosts, directory, key, node, "--store", "tree:2", nodes="4", env=dict.fromkeys(switches, "1")) for node in range(4)]
     results = wait_all(agents)
     assert codes(results) == [0, 0, 0, 0], as_text(results)
     assert lines_of(results) == expected(8, on_root=2), as_text(results)
