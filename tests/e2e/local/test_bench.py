@@ -307,21 +307,3 @@ def test_gloo_switches_counts_what_a_group_asks_of_the_store(torch_python: Path)
     assert {name: numbers[0] for name, numbers in counted.items()} == {"none": 52, "V2": 12, "rank": 52, "V2, rank": 12, "lazy": 4}
     assert counted["none"][1] - counted["rank"][1] == 4 * 4 * 4 * 8
     assert counted["lazy"][1] == 0
-
-
-def test_gloo_switches_shows_that_v2_ignores_the_time_out_of_a_group(torch_python: Path) -> None:
-    """Why ddprun does not set it, and that the missing rank is no longer named."""
-    lines = gloo_switches(torch_python, "--switches", "V2", "--breaks", "group_without_one")
-    said = {name: [line for line in lines if line.startswith(f"  {name} ")] for name in ("none", "V2")}
-    assert all(line.endswith("wait timeout after 2000ms, keys: /default_pg/0//1//cpu//0/1") for line in said["none"]), lines
-    assert all("wait timeout after 6000ms, keys: /default_pg/0//1//cpu//0/0, " in line for line in said["V2"]), lines
-    assert {name: len(each) for name, each in said.items()} == {"none": 3, "V2": 3}
-
-
-def test_gloo_switches_shows_that_a_process_without_rank_crashes(torch_python: Path) -> None:
-    """Why ddprun does not set it: other launches may have processes in a group of its workers."""
-    lines = gloo_switches(torch_python, "--switches", "rank", "--breaks", "one_without")
-    assert [line.endswith(" works") for line in lines if line.startswith("  none ")] == [True] * 4, lines
-    with_rank = [line for line in lines if line.startswith("  rank ")]
-    assert with_rank[0].endswith(f"ended by signal {int(signal.SIGSEGV)}"), lines
-    assert not any(line.endswith(" works") for line in with_rank), lines
