@@ -155,8 +155,7 @@ def take_steps(orders: socket.socket) -> None:
         begun, cpu = time.time(), time.process_time()
         step()
         orders.sendall(struct.pack("<ddd", begun, time.time(), time.process_time() - cpu))
-    orders.recv(1)
-    dist.destroy_process_group()
+    orders.recv(1)  # destroy_process_group() sometimes waits for ever in gloo's Loop::unregisterDescriptor
 
 
 def measure(ranks: int, store_port: int) -> dict:
@@ -176,9 +175,10 @@ def measure(ranks: int, store_port: int) -> dict:
     try:
         return {"torch": torch.__version__, "steps": order_steps(orders, meter)}
     except (OSError, struct.error):
+        sys.exit(f"a rank has failed or has not ended a step within {STEP_DEADLINE:.0f} s")
+    finally:
         for process in processes:
             os.kill(process, signal.SIGKILL)
-        sys.exit(f"a rank has failed or has not ended a step within {STEP_DEADLINE:.0f} s")
 
 
 def order_steps(orders: list[socket.socket], meter: Meter) -> dict:
@@ -192,9 +192,6 @@ def order_steps(orders: list[socket.socket], meter: Meter) -> dict:
         steps[name] = {"seconds": max(turn.ended for turn in turns) - min(turn.begun for turn in turns),
                        "cpu": sum(turn.cpu for turn in turns), "asked": now - before}
         before = now
-    for each in orders:
-        each.sendall(b"!")
-        each.recv(1)
     return steps
 
 
