@@ -1,16 +1,17 @@
 // What a group of gloo or NCCL asks of the store, by the ranks themselves and by relays: prints one line of
-// JSON.
+// JSON. KIND is gloo or nccl.
 //
-//   store_tree_load KIND ranks PORT COUNT WORLD [FIRST]   ranks FIRST to FIRST + COUNT - 1 at a store or
-//   relay store_tree_load KIND root LINKS WORLD                 a store (a process of its own) that LINKS
-//   relays ask store_tree_load KIND relay WORLD                      prints a relay's port and answers what
-//   it asks, until
-//                                                         standard input ends; then what the relay has cost
+//   store_tree_load KIND ranks PORT COUNT WORLD [FIRST]
+//       ranks FIRST to FIRST + COUNT - 1 at a store or a relay
+//   store_tree_load KIND root LINKS WORLD
+//       a store (a process of its own) that LINKS relays ask
+//   store_tree_load KIND relay WORLD
+//       prints a relay's port and answers what it asks, until standard input ends; then what it has cost
 //
-// gloo: each rank SETs one value of 154 + 8 WORLD bytes, then WAITs twice for each rank's and GETs it (torch
-// 2.13 and 2.15, measured). nccl: of each 128 ranks one SETs an id of 128 bytes, and each rank WAITs for all
-// ids and gets them by one MULTI_GET (read in torch 2.15, not measured). All connections between stores are
-// sealed, as between hosts.
+// gloo: each rank SETs one value of 154 + 8 WORLD bytes (where host names have two letters), then WAITs twice
+// for each rank's and GETs it (torch 2.13 and 2.15, measured). nccl: of each 128 ranks one SETs an id of 128
+// bytes, and each rank WAITs for all ids and gets them by one MULTI_GET (read in torch 2.15, not measured).
+// All connections between stores are sealed, as between hosts.
 #include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
