@@ -8,6 +8,7 @@ namespace {
 
 constexpr Milliseconds k_shortest_look{1000};
 constexpr Milliseconds k_longest_look{30'000};
+constexpr Milliseconds k_short_timeout{30'000};
 constexpr double k_looked_at = 10;  // ms of CPU that a rank at rest may use between two looks, for them too
 constexpr int k_times_taken = 3;
 
@@ -88,7 +89,8 @@ std::optional<Milliseconds> HangWatch::quiet_for(TimePoint now) const {
 TimePoint HangWatch::next_look(TimePoint began, TimePoint now) const {
   const Milliseconds longest = std::clamp(limit() / 4, k_shortest_look, k_longest_look);
   const Milliseconds visible{static_cast<std::int64_t>(k_looked_at / busy_)};
-  const Milliseconds wanted = std::max({limit() / 20, between(began, now) * k_times_taken, visible});
+  const Milliseconds part = limit() / (limit() <= k_short_timeout ? 20 : 10);
+  const Milliseconds wanted = std::max({part, between(began, now) * k_times_taken, visible});
   const TimePoint usual =
       std::max(now + k_shortest_look / 2, began + std::clamp(wanted, k_shortest_look, longest));
   const TimePoint over = last_life().value_or(now) + limit();

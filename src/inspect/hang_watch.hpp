@@ -52,11 +52,12 @@ class HangWatch {
 
   // For how long all running ranks have shown nothing; nothing while one does, or while none runs.
   std::optional<Milliseconds> quiet_for(TimePoint now) const;
-  // When the next look is due after one that began at `began`: when the time-out would be over, else a
-  // twentieth of it later. When between two looks CPU was used is not known, so that a busy rank is held to
-  // have lived until the second one, and the verdict comes later by that. Looks are a second apart at least,
-  // three times as far as this one took, and so far that what they cost a rank does not look busy; at most 30
-  // seconds, and a quarter of the time-out where that is more than a second.
+  // When the next look is due after one that began at `began`: when the time-out would be over, else a tenth
+  // of it later, a twentieth where it is half a minute or less. When between two looks CPU was used is not
+  // known, so that a busy rank is held to have lived until the second one, and the verdict comes later by
+  // that; but each look wakes agents about four times, where one time a second is promised. Looks are a
+  // second apart at least, three times as far as this one took, and so far that what they cost a rank does
+  // not look busy; at most 30 seconds, and a quarter of the time-out where that is more than a second.
   TimePoint next_look(TimePoint began, TimePoint now) const;
   Milliseconds limit() const;  // as learned so far
 

@@ -33,7 +33,7 @@ struct Watched {
 
 TEST_CASE("ranks that show nothing for the time-out are quiet, and the next look is at its end") {
   Watched two(2);
-  CHECK(two.next() == 3s);
+  CHECK(two.next() == 6s);
   two.look(59s);
   CHECK_FALSE(two.quiet());
   CHECK(two.next() == 1s);
@@ -41,11 +41,13 @@ TEST_CASE("ranks that show nothing for the time-out are quiet, and the next look
   CHECK(two.next() == 100ms);
   two.look(100ms);
   CHECK(two.watch.quiet_for(two.now) == Milliseconds{60s});
-  CHECK(two.next() == 3s);
+  CHECK(two.next() == 6s);
 }
 
 TEST_CASE("looks are a second apart, or more where they cost more") {
   CHECK(Watched(2, {false, 4s}).next() == 1s);
+  CHECK(Watched(2, {false, 30s}).next() == 1500ms);
+  CHECK(Watched(2, {false, 40s}).next() == 4s);
   CHECK(Watched(2, {false, 1h}).next() == 30s);
   Watched two(2, {false, 20s});
   CHECK(two.next(100ms) == 1s);
