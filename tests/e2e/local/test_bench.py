@@ -288,22 +288,3 @@ def test_recovery_says_that_there_is_no_ddprun_or_no_right_to_make_hosts(tmp_pat
     monkeypatch.setattr(tool, "why_impossible", lambda: "only root may make network namespaces")
     assert tool.main() == 77
     assert capsys.readouterr().err == "bench: only root may make network namespaces\n"
-
-
-BUILD = Path(os.environ.get("DDPRUN_TEST_BUILD", "build/dev"))
-
-
-def gloo_switches(torch_python: Path, *words: str) -> list[str]:
-    done = subprocess.run([LAUNCH.with_name("gloo_switches"), "--serve-store", BUILD / "tests/programs/serve_store",
-                           "--torch-python", torch_python, *words], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-def test_gloo_switches_counts_what_a_group_asks_of_the_store(torch_python: Path) -> None:
-    """The figures of docs/store.md: 2 n^2 WAIT, n^2 GET and n SET; values with 8 bytes for each rank."""
-    lines = gloo_switches(torch_python, "--ranks", "4", "--turns", "1")[2:]
-    counted = {line[6:15].strip(): [int(number) for number in re.findall(r" (\d+)  \(", line)[:2]] for line in lines}
-    assert {name: numbers[0] for name, numbers in counted.items()} == {"none": 52, "V2": 12, "rank": 52, "V2, rank": 12, "lazy": 4}
-    assert counted["none"][1] - counted["rank"][1] == 4 * 4 * 4 * 8
-    assert counted["lazy"][1] == 0
