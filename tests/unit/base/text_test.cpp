@@ -31,6 +31,7 @@ TEST_CASE("a misspelt word finds its local peer and a stranger none") {
   const std::vector<std::string> options{"nnodes", "nproc-per-node", "node-rank"};
   CHECK(closest_match("nnode", options) == "nnodes");
   CHECK(closest_match("nproc-pre-node", options) == "nproc-per-node");
+  CHECK(closest_match("stroe", {"stage", "store", "tree"}) == "store");
   CHECK_FALSE(closest_match("zzz", options));
   CHECK_FALSE(closest_match("", options));
 }
