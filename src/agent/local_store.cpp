@@ -96,22 +96,27 @@ void LocalStore::hear_child(int number, const std::string& payload) {
   if (child.attempt.empty()) {
     child.attempt = payload;
     child.connection->listen(false);  // until this agent knows of the attempt
-    return attach(child);
+    return attach(number);
   }
   if (!child.link) return child.early.push_back(payload);
   if (server() != nullptr && server()->links().hear(*child.link, payload)) return server()->flush();
-  child.connection->close();
-  lose_child(number);
+  drop_child(number);
 }
 
-void LocalStore::attach(Child& child) {
+void LocalStore::attach(int number) {
+  Child& child = children_.at(number);
   if (child.link || child.attempt != attempt_ || server() == nullptr) return;
   child.link = server()->links().add_child(child.connection);
   for (const std::string& payload : std::exchange(child.early, {})) {
-    if (!server()->links().hear(*child.link, payload)) return child.connection->close();
+    if (!server()->links().hear(*child.link, payload)) return drop_child(number);
   }
   child.connection->listen(true);
   server()->flush();
+}
+
+void LocalStore::drop_child(int number) {
+  children_.at(number).connection->close();
+  lose_child(number);
 }
 
 void LocalStore::lose_child(int number) {
@@ -145,7 +150,7 @@ std::string LocalStore::begin_attempt(const plan::Assignment& assignment) {
     life_ = std::make_shared<int>();
     dial();
   }
-  for (auto& [number, child] : children_) attach(child);
+  for (auto next = children_.begin(); next != children_.end();) attach((next++)->first);  // it may be dropped
   return relay_ ? fmt::format("127.0.0.1:{}", relay_->port()) : std::string();
 }
 

@@ -49,7 +49,8 @@ class LocalStore {
   net::StoreServer* server() const;
   void greet(net::AuthenticationResult result);
   void hear_child(int number, const std::string& payload);
-  void attach(Child& child);
+  void attach(int number);
+  void drop_child(int number);
   void lose_child(int number);
   void dial();
   void conclude(net::AuthenticationResult result);

@@ -106,3 +106,25 @@ TEST_CASE("what a relay sends together with its first word waits for the attempt
                                   .text = std::string_view("\0\0\0\0\0\0\0\0", 8)});
   CHECK(said == rendezvous::make_frame(expected));
 }
+
+TEST_CASE("a relay that has sent nonsense before the attempt is let go when that begins") {
+  asio::io_context context;
+  const Plans plans = plans_with_relays();
+  const facts::Snapshot snapshot;
+  JobStore store(context, {});
+  store.open(Attempt{0}, false);
+  LocalStore served(context, plans, snapshot, store);
+  const int port = served.listen();
+  auto relay = reach(context, plans, port);
+  REQUIRE(relay.state == rendezvous::HandshakeStep::State::done);
+  net::SealedWriter writer(relay.keys.send);
+  asio::write(relay.socket,
+              asio::buffer(writer.seal(rendezvous::make_frame("launch 0")) +
+                           writer.seal(rendezvous::make_frame(std::string_view("\1\0\0\0\x7f", 5)))));
+  context.restart();
+  context.run_for(Milliseconds{100});
+  plan::Assignment attempt;
+  attempt.launch_id = "launch";
+  served.begin_attempt(attempt);
+  run_until(context, [&] { return !read_some(relay.socket); });
+}
