@@ -38,6 +38,15 @@ def test_every_link_leads_to_a_file_or_a_heading(page):
         assert not heading or heading in headings(file), target
 
 
+def test_the_walks_through_the_program_name_functions_that_are_there():
+    walks = (REPOSITORY / "ARCHITECTURE.md").read_text().split("## Two walks\n")[1].split("\n## ")[0]
+    steps = [row.split("|")[2:4] for row in walks.splitlines() if ".cpp`" in row]
+    assert len(steps) > 15
+    for names, places in steps:
+        sources = "".join((REPOSITORY / "src" / place).read_text() for place in re.findall(r"`([^`]+)`", places))
+        assert [name for name in re.findall(r"`([^`]+)`", names) if not re.search(rf"\b{name}\b", sources)] == [], places
+
+
 def test_the_navigation_of_the_site_shows_every_page_once():
     nav = (REPOSITORY / "mkdocs.yml").read_text().split("\nnav:\n")[1]
     assert sorted(re.findall(r": (\S+\.md)$", nav, re.MULTILINE)) == [page.name for page in DOCS]
