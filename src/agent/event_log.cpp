@@ -1,6 +1,5 @@
 #include "agent/event_log.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -27,8 +26,7 @@ void EventLog::give_up(std::string& path, const char* what, const std::string& w
 
 // One write a line: several jobs may append to one file.
 void EventLog::append(const std::string& line) {
-  if (!file_)
-    file_ = os::Fd(::open(events_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
+  if (!file_) file_ = os::open_to_append(events_path_);
   const bool written =
       file_ && ::write(file_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
   if (!written) give_up(events_path_, "events to", os::describe_errno(errno));

@@ -7,13 +7,18 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 
-#include "os/fd.hpp"
+#include "base/text.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::os {
 
+namespace fs = std::filesystem;
+
 namespace {
+
+constexpr int k_most_links = 40;  // as in the kernel
 
 bool write_all(int file, std::string_view text) {
   while (!text.empty()) {
@@ -24,29 +29,62 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
-bool is_special(const std::string& path) {
+// Where a name leads to.
+struct Destination {
+  std::string path;         // behind symbolic links
+  int descriptor = -1;      // of this process, where the name stands for it
+  bool replaceable = true;  // a file that another one can be renamed to, or none yet
+};
+
+Destination find_destination(const std::string& name) {
+  std::error_code error;
   struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+  Destination found{name};
+  found.replaceable = ::stat(name.c_str(), &status) != 0 || S_ISREG(status.st_mode);
+  const fs::path own = fs::canonical("/proc/self/fd", error);
+  for (int links = 0; links < k_most_links; ++links) {
+    const fs::path path = found.path;
+    const fs::path folder = fs::canonical(path.has_parent_path() ? path.parent_path() : ".", error);
+    if (folder.native().starts_with(
+            "/proc/")) {  // what it leads to may be a file, which another one has open
+      found.replaceable = false;
+      if (folder == own)
+        found.descriptor = static_cast<int>(parse_integer(path.filename().native()).value_or(-1));
+      break;
+    }
+    if (!fs::is_symlink(path, error)) break;
+    found.path = path.parent_path() / fs::read_symlink(path, error);
+  }
+  return found;
+}
+
+Fd open_to_append(const Destination& destination) {
+  if (destination.descriptor >= 0) return Fd(::fcntl(destination.descriptor, F_DUPFD_CLOEXEC, 0));
+  return Fd(::open(destination.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
 }
 
 }  // namespace
 
+Fd open_to_append(const std::string& path) { return open_to_append(find_destination(path)); }
+
 std::string replace_file(const std::string& path, std::string_view text) {
-  if (is_special(path)) {
-    const Fd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  const Destination destination = find_destination(path);
+  if (!destination.replaceable) {
+    const Fd file = open_to_append(destination);
     return file && write_all(file.get(), text) ? std::string() : describe_errno(errno);
   }
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  const std::string temporary = fmt::format("{}.{}.tmp", destination.path, ::getpid());
   Fd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file) return describe_errno(errno);
-  const bool written = write_all(file.get(), text) && ::rename(temporary.c_str(), path.c_str()) == 0;
+  const bool written =
+      write_all(file.get(), text) && ::rename(temporary.c_str(), destination.path.c_str()) == 0;
   const int error = errno;
   if (!written) ::unlink(temporary.c_str());
   return written ? std::string() : describe_errno(error);
 }
 
 std::string append_line(const std::string& path, const std::string& line) {
-  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  const Fd file = open_to_append(path);
   const std::string text = line + "\n";
   if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     return describe_errno(errno);
