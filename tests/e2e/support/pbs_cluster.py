@@ -186,7 +186,9 @@ class PbsCluster:
         (etc / "pbs.conf").write_text("\n".join([
             "PBS_SERVER=ctl", f"PBS_START_SERVER={server}", f"PBS_START_SCHED={server}", f"PBS_START_COMM={server}",
             f"PBS_START_MOM={1 - server}", f"PBS_EXEC={EXEC}", "PBS_HOME=/var/spool/pbs",
-            f"PBS_LEAF_NAME={host.name}"]) + "\n")
+            f"PBS_LEAF_NAME={host.name}",
+            "PBS_TMPDIR=/tmp",  # else /var/tmp, in which the qsub of another cluster would submit this one's jobs
+        ]) + "\n")
         host.check([f"{EXEC}/libexec/pbs_postinstall", "server" if server else "execution"])
         if not server:  # files are the same on all hosts: output is not copied by scp
             host.check(["sh", "-c", "echo '$usecp *:/ /' >> /var/spool/pbs/mom_priv/config"])
