@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -80,6 +81,7 @@ def stop(child: subprocess.Popen, folder: Path, seconds: float) -> None:
 
 def main() -> int:
     seconds, command = float(sys.argv[1]), sys.argv[2:]
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ddprun-suite-") as folder:
         os.chmod(folder, 0o1777)  # also for tests that another user runs
         child = subprocess.Popen(command, env=os.environ | {"DDPRUN_TEST_DOING": folder})
@@ -88,6 +90,8 @@ def main() -> int:
         except subprocess.TimeoutExpired:
             stop(child, Path(folder), seconds)
             return 1
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"\nrun_suite.py: {time.monotonic() - begun:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU time", flush=True)
     return code if code >= 0 else 128 - code
 
 

@@ -32,10 +32,10 @@ def test_a_suite_that_takes_too_long_names_its_tests_and_is_killed(tmp_path):
         "def test_that_stands_still(tmp_path):\n"
         "    os.mkfifo('fifo')\n"
         "    subprocess.run(['sh', '-c', 'echo > held; read line < fifo'])\n")
-    result = run_suite(5, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", ".", cwd=tmp_path,
+    result = run_suite(15, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", ".", cwd=tmp_path,
                        env=os.environ | {"PYTHONPATH": str(programs.REPOSITORY / "tests" / "e2e")})
     assert result.returncode == 1
-    assert "still running after 5 s: " in result.stdout, result.stdout
+    assert "still running after 15 s: " in result.stdout, result.stdout
     assert "runs: test_slow.py::test_that_stands_still (call)" in result.stdout, result.stdout
     assert "test_slow.py\", line 4 in test_that_stands_still" in result.stdout, result.stdout
     assert "read line < fifo" in result.stdout.partition("command line of its processes")[2], result.stdout
