@@ -8,21 +8,13 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "os/fd.hpp"
+#include "base/text.hpp"
+#include "os/descriptors.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::os {
 
 namespace {
-
-bool write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return false;
-    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
 
 bool is_special(const std::string& path) {
   struct stat status {};
@@ -34,15 +26,20 @@ bool is_special(const std::string& path) {
 std::string replace_file(const std::string& path, std::string_view text) {
   if (is_special(path)) {
     const Fd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-    return file && write_all(file.get(), text) ? std::string() : describe_errno(errno);
+    return file && write_whole(file.get(), text) ? std::string() : describe_errno(errno);
   }
   const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
   Fd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file) return describe_errno(errno);
-  const bool written = write_all(file.get(), text) && ::rename(temporary.c_str(), path.c_str()) == 0;
+  const bool written = write_whole(file.get(), text) && ::rename(temporary.c_str(), path.c_str()) == 0;
   const int error = errno;
   if (!written) ::unlink(temporary.c_str());
   return written ? std::string() : describe_errno(error);
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  if (const std::string why = replace_file(path, text); !why.empty())
+    throw Error(fmt::format("cannot write {}: {}", printable(path), why));
 }
 
 std::string append_line(const std::string& path, const std::string& line) {

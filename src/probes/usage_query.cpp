@@ -4,6 +4,7 @@
 
 #include "base/duration.hpp"
 #include "os/capture/node_usage.hpp"
+#include "os/clock.hpp"
 #include "os/descriptors.hpp"
 
 namespace ddprun::probes {
@@ -56,6 +57,6 @@ void UsageQuery::watch_records() {
   written_->start();
 }
 
-void UsageQuery::wait(Milliseconds limit) const { os::wait_for_input(problem_.get(), limit); }
+void UsageQuery::wait(Milliseconds limit) const { os::wait_until_ready(problem_.get(), os::now() + limit); }
 
 }  // namespace ddprun::probes

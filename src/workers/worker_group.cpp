@@ -14,7 +14,7 @@
 #include "net/bound_socket.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
-#include "os/private_folder.hpp"
+#include "os/private_files.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/signals.hpp"
 #include "os/read_file.hpp"
