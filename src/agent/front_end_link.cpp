@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "console/log.hpp"
 #include "os/descriptors.hpp"
-#include "peers/lifeline_authenticator.hpp"
+#include "peers/authenticators.hpp"
 #include "plan/rendezvous_plan.hpp"
 
 namespace ddprun::agent {

@@ -13,7 +13,7 @@
 #include "console/log.hpp"
 #include "event_loop/stop_signals.hpp"
 #include "net/authenticator.hpp"
-#include "net/secret_text.hpp"
+#include "net/authenticator.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/become.hpp"

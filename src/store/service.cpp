@@ -1,7 +1,5 @@
 #include "store/service.hpp"
 
-#include <utility>
-
 #include "store/answer.hpp"
 
 namespace ddprun::store {

@@ -20,7 +20,7 @@
 #include "os/read_file.hpp"
 #include "plan/worker_env.hpp"
 #include "rendezvous/host_limits.hpp"
-#include "supervise/error_file.hpp"
+#include "supervise/report.hpp"
 #include "workers/worker_streams.hpp"
 
 namespace ddprun::workers {
