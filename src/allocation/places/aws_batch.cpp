@@ -39,8 +39,8 @@ std::optional<FoundPlace> read_aws_batch(const PlaceView& view) {
   } else if (place.rank.value != 0) {
     refuse_half_set(fmt::format("{}={}", index->origin, index->value), k_main_address);
   }
-  const auto attempt = view.variables.number("AWS_BATCH_JOB_ATTEMPT", 1, k_most);
-  if (attempt) place.restart_count = sourced(static_cast<int>(attempt->value) - 1, attempt->origin);
+  const auto attempt = view.variables.count("AWS_BATCH_JOB_ATTEMPT", 1);
+  if (attempt) place.restart_count = sourced(attempt->value - 1, attempt->origin);
   return place;
 }
 

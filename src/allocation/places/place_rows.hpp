@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "allocation/places/place.hpp"
+#include "allocation/places/places.hpp"
 
 namespace ddprun::allocation::place_rows {
 
