@@ -1,5 +1,7 @@
 #include "store/service.hpp"
 
+#include <utility>
+
 #include "store/answer.hpp"
 
 namespace ddprun::store {
