@@ -40,6 +40,13 @@ std::optional<Sourced<int>> find_node_count(const Variables& variables) {
   return std::nullopt;
 }
 
+FoundPlace make_place(const char* name, const std::string& mark, const Sourced<int>& nodes) {
+  FoundPlace place;
+  place.name = sourced(std::string(name), mark);
+  place.nodes = nodes;
+  return place;
+}
+
 void refuse_half_set(const std::string& mark, const std::string& missing) {
   throw Error(fmt::format("{} is set, but {} is not", mark, missing),
               "give --nnodes, --node-rank and --master-addr; to use this host alone, add --nnodes 1");
