@@ -41,7 +41,7 @@ Reading read_answer(int pipe, TimePoint deadline, std::size_t limit, std::string
       if (length > limit) return Reading::too_long;
       if (message.size() - sizeof length >= length) return Reading::complete;
     }
-    if (!wait_until_ready(pipe, deadline)) return Reading::timed_out;
+    if (now() >= deadline || !wait_until_ready(pipe, deadline)) return Reading::timed_out;
     char buffer[65536];
     const ssize_t got = ::read(pipe, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
