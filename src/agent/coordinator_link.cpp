@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/link_settings.hpp"
 #include "base/error.hpp"
 #include "console/log.hpp"
 #include "net/agent_listener.hpp"

@@ -1,7 +1,6 @@
 // What an agent does when the coordinator is lost and the job goes on: it joins the next one, or becomes it.
 #include <fmt/format.h>
 
-#include <boost/asio/ip/tcp.hpp>
 #include <memory>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "agent/link_settings.hpp"
 #include "base/error.hpp"
 #include "console/log.hpp"
+#include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "os/system_failure.hpp"
 
@@ -60,11 +60,9 @@ void CoordinatorLink::rejoin() {
   settings.join.live = parts_.snapshot.host.stderr_is_terminal;
   settings.survivor = next_coordinator_.survivor();
   start_member(std::move(settings));
-  if (!search.takes_over_at) return;
-  turn_timer_.expires_at(*search.takes_over_at);
-  turn_timer_.async_wait([this](const boost::system::error_code& error) {
+  net::call_at(turn_timer_, search.takes_over_at, [this] {
     // It may have been too late to cancel this when another one was found.
-    if (!error && !parts_.life.ending() && next_coordinator_.is_searching()) take_over();
+    if (!parts_.life.ending() && next_coordinator_.is_searching()) take_over();
   });
 }
 

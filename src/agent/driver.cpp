@@ -9,21 +9,17 @@
 #include <utility>
 
 #include "agent/job_report.hpp"
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
 #include "event_loop/stop_signals.hpp"
 #include "event_loop/waiting.hpp"
-#include "os/clock.hpp"
-#include "os/descriptors.hpp"
+#include "net/timers.hpp"
 #include "os/machine/capture_network.hpp"
 #include "os/process/child.hpp"
 #include "os/process/process_table.hpp"
 #include "os/system_failure.hpp"
-#include "os/terminal/terminal.hpp"
 #include "plan/master_variables.hpp"
 #include "plan/worker_env.hpp"
-#include "probes/launch_facts.hpp"
 #include "rendezvous/address_choice.hpp"
 #include "supervise/report.hpp"
 #include "supervise/store_use.hpp"
@@ -251,10 +247,7 @@ void Driver::handle(const rendezvous::StatusQuestion& question) {
 // A person who types the same line on several hosts reads on each what is wrong with it, and does not wait
 // for long; hosts that a scheduler starts together meet before that.
 void Driver::limit_telling() {
-  telling_timer_.expires_after(k_silent_telling);
-  telling_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) carry_out(life_.on_not_heard());
-  });
+  net::call_after(telling_timer_, k_silent_telling, [this] { carry_out(life_.on_not_heard()); });
 }
 
 void Driver::lose_front_end(const std::string& why) {
@@ -406,14 +399,7 @@ void Driver::end_attempt() {
 }
 
 void Driver::arm_timer() {
-  const auto deadline = supervisor_.deadline();
-  if (!deadline) {
-    timer_.cancel();
-    return;
-  }
-  timer_.expires_at(*deadline);
-  timer_.async_wait([this](const error_code& error) {
-    if (error) return;
+  net::call_at(timer_, supervisor_.deadline(), [this] {
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
     decide();
   });

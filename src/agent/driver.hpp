@@ -6,8 +6,6 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +23,6 @@
 #include "agent/standby_keeper.hpp"
 #include "agent/status_service.hpp"
 #include "agent/warned_workers.hpp"
-#include "base/error.hpp"
 #include "event_loop/signal_watch.hpp"
 #include "os/clock.hpp"
 #include "os/process/answering_child.hpp"

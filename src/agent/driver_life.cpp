@@ -1,6 +1,5 @@
 // What a driver does as its agent's life goes on: tells the coordinator, stops workers, and leaves.
 #include <boost/asio/post.hpp>
-#include <utility>
 
 #include "agent/driver.hpp"
 #include "console/log.hpp"

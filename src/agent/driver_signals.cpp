@@ -1,6 +1,5 @@
 // Signals to an agent, from outside and from the ddprun that started it: which stop the job, which the
 // workers get.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>

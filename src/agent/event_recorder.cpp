@@ -1,10 +1,17 @@
 #include "agent/event_recorder.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <utility>
 
+#include "base/text.hpp"
 #include "console/log.hpp"
 #include "options/options.hpp"
+#include "os/atomic_file.hpp"
 #include "os/clock.hpp"
+#include "os/system_failure.hpp"
 #include "supervise/outcome.hpp"
 
 namespace ddprun::agent {
@@ -14,14 +21,35 @@ EventRecorder::EventRecorder(const Plans& plans, const workers::WorkerGroup& wor
     : plans_(plans),
       workers_(workers),
       send_(std::move(send)),
-      log_(plans.node->options.events_file, plans.node->options.metrics_file, plans.node->host,
-           [](const std::string& sentence) { console::say_error(sentence); }) {}
+      events_path_(plans.node->options.events_file),
+      metrics_path_(plans.node->options.metrics_file) {}
+
+void EventRecorder::give_up(std::string& path, const char* what, const std::string& why) const {
+  console::say_error(
+      fmt::format("cannot write the {} {} on {}: {}", what, printable(path), plans_.node->host, why));
+  path.clear();
+}
+
+// One write a line: several jobs may append to one file.
+void EventRecorder::append(const std::string& line) {
+  if (!file_) file_ = os::open_to_append(events_path_);
+  const bool written =
+      file_ && ::write(file_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (!written) give_up(events_path_, "events to", os::describe_errno(errno));
+}
+
+void EventRecorder::write(const events::Event& event) {
+  if (!events_path_.empty()) append(events::render_event(event));
+  if (metrics_path_.empty() || !metrics_.note(event)) return;
+  const std::string why = os::replace_file(metrics_path_, metrics_.render());
+  if (!why.empty()) give_up(metrics_path_, "metrics to", why);
+}
 
 void EventRecorder::record(events::Event event) {
   if (!wanted()) return;
   if (event.unix_milliseconds == 0) event.unix_milliseconds = os::unix_milliseconds();
   if (event.host.empty()) event.host = plans_.node->host;
-  if (plans_.node->rendezvous.role != plan::RendezvousRole::member) return log_.write(event);
+  if (plans_.node->rendezvous.role != plan::RendezvousRole::member) return write(event);
   send_(std::move(event));
 }
 

@@ -9,8 +9,9 @@
 #include "allocation/detection/started.hpp"
 #include "base/error.hpp"
 #include "console/log.hpp"
+#include "net/timers.hpp"
 #include "os/descriptors.hpp"
-#include "peers/lifeline_authenticator.hpp"
+#include "peers/authenticators.hpp"
 #include "plan/rendezvous_plan.hpp"
 
 namespace ddprun::agent {
@@ -49,9 +50,7 @@ void FrontEndLink::hold(const facts::Snapshot& snapshot) {
 // Without a lifeline a remote launcher like ssh has one message left, its end: then nobody reads standard
 // output.
 void FrontEndLink::watch_remote_launcher() {
-  look_.expires_after(k_remote_launcher_look);
-  look_.async_wait([this](const boost::system::error_code& error) {
-    if (error) return;
+  net::call_after(look_, k_remote_launcher_look, [this] {
     if (os::is_hung_up(STDOUT_FILENO)) return hooks_.on_gone("standard output is no longer read");
     watch_remote_launcher();
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "status/worker_signs.hpp"
 #include "supervise/store_use.hpp"
@@ -50,9 +51,8 @@ void HangSearch::end_attempt() {
 }
 
 void HangSearch::wait_for_look(TimePoint began) {
-  look_timer_.expires_at(watch_->next_look(began, os::now()));
-  look_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && attempt_) look();
+  net::call_at(look_timer_, watch_->next_look(began, os::now()), [this] {
+    if (attempt_) look();
   });
 }
 
@@ -89,9 +89,8 @@ void HangSearch::note_exit(std::size_t worker) {
 }
 
 void HangSearch::wait_for_exits(Milliseconds since, bool expired) {
-  exit_timer_.expires_after(since);
-  exit_timer_.async_wait([this, since, expired](const boost::system::error_code& error) {
-    if (error || !attempt_ || !exited_) return;
+  net::call_after(exit_timer_, since, [this, since, expired] {
+    if (!attempt_ || !exited_) return;
     const auto& barrier = plans_.node->options.hang.exit_barrier;
     tell_(rendezvous::EarlyExit{plans_.attempt->assignment.attempt, *exited_, since, expired});
     if (barrier && !expired) wait_for_exits(barrier->value - since, true);

@@ -5,12 +5,28 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "allocation/schedulers/job_time.hpp"
 #include "base/error.hpp"
 #include "console/log.hpp"
+#include "net/timers.hpp"
 #include "options/options.hpp"
 #include "os/clock.hpp"
+#include "os/process/ask_program.hpp"
+#include "probes/launch_facts.hpp"
 
 namespace ddprun::agent {
+
+namespace {
+
+constexpr Milliseconds k_program_limit{2000}, k_answer_limit{3000};
+constexpr std::size_t k_most_shown = std::size_t{32} << 10;
+
+std::string ask(const allocation::Allocation& allocation) {
+  const auto question = allocation::time_question(allocation.scheduler.value, allocation.job_id.value);
+  return question.empty() ? std::string() : os::ask_program(question, k_program_limit);
+}
+
+}  // namespace
 
 JobEndWatch::JobEndWatch(boost::asio::io_context& context, const Plans& plans, workers::WorkerGroup& workers,
                          Hooks hooks)
@@ -43,11 +59,17 @@ void JobEndWatch::carry_out(const supervise::EndWatch::Ask&) {
   if (allocation.job_id.value.empty())
     return boost::asio::post(context_, [this] { note_answer(std::nullopt); });
   try {
-    query_ = probes::ask_job_time(context_, allocation, [this](std::optional<Milliseconds> left) {
-      workers_.spare_no_more(query_child_);
-      query_.reset();
-      note_answer(left);
-    });
+    query_ = std::make_unique<probes::ChildQuery>(
+        context_,
+        os::AnsweringChild([allocation] { return ask(allocation); },
+                           "ask the scheduler for the job's time limit"),
+        k_most_shown, k_answer_limit,
+        [this, scheduler = allocation.scheduler.value](const std::string& shown, bool) {
+          workers_.spare_no_more(query_child_);
+          query_.reset();
+          const auto left = allocation::parse_time_left(scheduler, shown, probes::age_of_date);
+          note_answer(left ? std::optional(Milliseconds{*left * 1000}) : std::nullopt);
+        });
     query_child_ = query_->child();
     workers_.spare(query_child_);
   } catch (const Error& error) {
@@ -86,15 +108,7 @@ void JobEndWatch::note_answer(std::optional<Milliseconds> left) {
 }
 
 void JobEndWatch::arm_timer() {
-  const auto deadline = watch_.deadline();
-  if (!deadline) {
-    timer_.cancel();
-    return;
-  }
-  timer_.expires_at(*deadline);
-  timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) carry_out(watch_.on_time(os::now()));
-  });
+  net::call_at(timer_, watch_.deadline(), [this] { carry_out(watch_.on_time(os::now())); });
 }
 
 }  // namespace ddprun::agent

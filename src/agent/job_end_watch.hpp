@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "agent/plans.hpp"
-#include "probes/job_time_query.hpp"
+#include "probes/child_query.hpp"
 #include "supervise/end_watch.hpp"
 #include "workers/worker_group.hpp"
 

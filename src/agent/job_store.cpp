@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "console/log.hpp"
 #include "net/bound_socket.hpp"
+#include "net/timers.hpp"
 #include "os/machine/usable_memory.hpp"
 #include "os/system_failure.hpp"
 #include "rendezvous/address_choice.hpp"
@@ -214,9 +215,8 @@ std::vector<int> JobStore::keep_ports(int count) {
 
 void JobStore::listen_for_silence() {
   if (!settings_.on_silence) return;
-  silence_.expires_after(settings_.silence);
-  silence_.async_wait([this](const boost::system::error_code& error) {
-    if (error || !server_ || server_->reached()) return;
+  net::call_after(silence_, settings_.silence, [this] {
+    if (!server_ || server_->reached()) return;
     const auto ask = std::exchange(settings_.on_silence, nullptr);
     if (ask) ask();
   });

@@ -4,12 +4,10 @@
 #include <utility>
 
 #include "agent/job_store.hpp"
-#include "net/agent_listener.hpp"
 #include "os/process/reaper.hpp"
 #include "peers/authenticators.hpp"
 #include "peers/own_addresses.hpp"
 #include "plan/announced.hpp"
-#include "plan/local_address.hpp"
 #include "plan/master_variables.hpp"
 #include "plan/ports.hpp"
 #include "plan/rendezvous_plan.hpp"

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "console/log.hpp"
 #include "net/connection.hpp"
+#include "net/timers.hpp"
 #include "peers/authenticators.hpp"
 #include "plan/store_relays.hpp"
 #include "rendezvous/codec.hpp"
@@ -204,10 +205,8 @@ void LocalStore::hear_parent(const std::string& payload) {
 void LocalStore::lose_parent(const std::string& why) {
   parent_.reset();
   if (!relay_) return;
-  silence_.expires_after(2 * plans_.node->options.host_timeout.value);
-  silence_.async_wait([this, why](const boost::system::error_code& error) {
-    if (!error) close_relay("it has lost its parent: " + why);
-  });
+  net::call_after(silence_, 2 * plans_.node->options.host_timeout.value,
+                  [this, why] { close_relay("it has lost its parent: " + why); });
 }
 
 void LocalStore::close_relay(const std::string& why) {

@@ -6,10 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <memory>
 #include <utility>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
 #include "os/process/child_socket.hpp"

@@ -12,7 +12,6 @@
 #include "agent/stage_process.hpp"
 #include "facts/snapshot.hpp"
 #include "net/bound_socket.hpp"
-#include "os/fd.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::agent {

@@ -6,25 +6,21 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
-#include "base/duration.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "facts/memory_text.hpp"
 #include "net/staging/stage_client.hpp"
 #include "net/staging/stage_server.hpp"
+#include "os/descriptors.hpp"
 #include "os/files/stage_digest.hpp"
 #include "os/files/stage_folder.hpp"
 #include "os/files/stage_reader.hpp"
 #include "os/files/stage_writer.hpp"
-#include "os/process/helper_child.hpp"
 #include "staging/manifest.hpp"
 #include "staging/place.hpp"
 

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "console/log.hpp"
 #include "facts/memory_text.hpp"
+#include "net/timers.hpp"
 #include "os/capture/worker_modules.hpp"
 #include "os/clock.hpp"
 #include "os/machine/usable_memory.hpp"
@@ -93,17 +94,14 @@ void StandbyKeeper::end_query() {
 }
 
 void StandbyKeeper::wait_for_look() {
-  timer_.expires_at(plan_.next_look(os::now()));
-  timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) look();
-  });
+  net::call_at(timer_, plan_.next_look(os::now()), [this] { look(); });
 }
 
 void StandbyKeeper::look() {
   try {
     query_ = std::make_unique<probes::ChildQuery>(
         context_, os::capture_modules_in_child(workers_.places().doors.workers), os::k_most_modules_text,
-        k_modules_limit, [this](const std::string& answer) {
+        k_modules_limit, [this](const std::string& answer, bool) {
           end_query();
           note_modules(os::parse_modules(answer));
           wait_for_look();

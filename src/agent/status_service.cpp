@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
+#include "net/timers.hpp"
 #include "os/clock.hpp"
+#include "os/descriptors.hpp"
 #include "os/status_socket.hpp"
 
 namespace ddprun::agent {
@@ -18,6 +19,10 @@ namespace {
 
 constexpr Milliseconds k_coordinator_limit{6500};  // for two status rounds
 constexpr Milliseconds k_last_write{2000};         // at the end of the job
+// Below StatusRound's: without an answer the workers are told all the same.
+constexpr Milliseconds k_usage_limit{2000}, k_stacks_limit{2800};
+constexpr Milliseconds k_write_limit{60'000};  // for a disk that hangs
+constexpr std::size_t k_most_problem = 8192;
 
 }  // namespace
 
@@ -32,10 +37,7 @@ void StatusService::serve(const std::function<void(bool stacks)>& asked) {
 void StatusService::wait_for_job(bool stacks, std::function<void()> otherwise) {
   Awaited& awaited = stacks ? job_stacks_ : job_;
   awaited.nodes.clear();
-  awaited.limit.expires_after(k_coordinator_limit);
-  awaited.limit.async_wait([otherwise = std::move(otherwise)](const boost::system::error_code& error) {
-    if (!error) otherwise();
-  });
+  net::call_after(awaited.limit, k_coordinator_limit, std::move(otherwise));
 }
 
 void StatusService::note(const rendezvous::NodeShown& shown) {
@@ -95,19 +97,24 @@ void StatusService::begin_measurement() {
   const auto tell = [this](const status::NodeStatus& measured) {
     for (const Measured& each : std::exchange(measured_for_, {})) each(measured);
   };
-  const auto answered = [this, tell](const status::NodeStatus& measured) {
-    end_measurement();
-    tell(measured);
-    if (!usage_) begin_measurement();
-  };
+  const status::NodeStatus status = workers_.status();
   try {
-    usage_ =
-        std::make_unique<probes::UsageQuery>(context_, workers_.status(), places(), depth_, answered,
-                                             [this](const std::string& problem) { note_written(problem); });
+    os::WorkerPlaces places = this->places();
+    os::Pipe problem = os::make_pipe();
+    const bool writes = depth_ == os::Depth::stacks && !places.records.empty();
+    const Milliseconds limit = depth_ == os::Depth::stacks ? k_stacks_limit : k_usage_limit;
+    usage_ = std::make_unique<probes::ChildQuery>(
+        context_, os::measure_node_in_child(status, std::move(places), depth_, problem.writer.get()),
+        status::k_max_node_status, limit, [=, this](const std::string& answer, bool late) {
+          end_measurement(writes && !late);
+          tell(status::parse_node_status(answer).value_or(status));
+          if (!usage_) begin_measurement();
+        });
+    problem_ = std::move(problem.reader);
     workers_.spare(usage_->child());
   } catch (const Error& error) {
     console::say_detail(error.what());
-    tell(workers_.status());
+    tell(status);
   }
 }
 
@@ -118,10 +125,13 @@ os::WorkerPlaces StatusService::places() const {
   return places;
 }
 
-void StatusService::end_measurement() {
-  if (usage_->writes()) {
+void StatusService::end_measurement(bool writes) {
+  if (writes) {
     writing_ = std::move(usage_);
-    return;
+    return writing_->read_more(
+        std::move(problem_), k_most_problem, k_write_limit, [this](const std::string& text, bool late) {
+          note_written(late ? "not written within " + describe_duration(k_write_limit) : text);
+        });
   }
   workers_.spare_no_more(usage_->child());
   usage_.reset();
@@ -137,7 +147,7 @@ void StatusService::note_written(const std::string& problem) {
 }
 
 void StatusService::end() {
-  if (writing_) writing_->wait(k_last_write);
+  if (writing_) writing_->wait_for_more(k_last_write);
   writing_.reset();
   server_.reset();
   stacks_server_.reset();

@@ -14,7 +14,7 @@
 #include "agent/plans.hpp"
 #include "net/status_server.hpp"
 #include "os/capture/node_usage.hpp"
-#include "probes/usage_query.hpp"
+#include "probes/child_query.hpp"
 #include "rendezvous/message.hpp"
 #include "status/job_status.hpp"
 #include "workers/worker_group.hpp"
@@ -55,7 +55,7 @@ class StatusService {
   void show(status::JobStatus status, bool stacks);
   void begin_measurement();
   os::WorkerPlaces places() const;
-  void end_measurement();
+  void end_measurement(bool writes);
   void note_written(const std::string& problem);
 
   boost::asio::io_context& context_;
@@ -64,8 +64,9 @@ class StatusService {
   std::int64_t began_;
   std::optional<net::StatusServer> server_, stacks_server_;
   Awaited job_, job_stacks_;
-  std::unique_ptr<probes::UsageQuery> usage_;    // under way
-  std::unique_ptr<probes::UsageQuery> writing_;  // has answered, and writes what it has collected
+  std::unique_ptr<probes::ChildQuery> usage_;    // under way
+  os::Fd problem_;                               // where it will say which file cannot be written, and why
+  std::unique_ptr<probes::ChildQuery> writing_;  // has answered, and writes what it has collected
   bool told_unwritten_ = false;
   os::Depth depth_ = os::Depth::signs;                // of it
   std::vector<Measured> measured_for_;                // who waits for it

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "console/log.hpp"
+#include "net/timers.hpp"
 #include "options/options.hpp"
 #include "os/clock.hpp"
 #include "os/read_file.hpp"
@@ -43,12 +44,7 @@ void WarnedWorkers::look() {
     hooks_.sent(signal_);
   }
   if (!step.tell.empty()) tell_deaf(step.tell);
-  const auto deadline = pending_.deadline();
-  if (!deadline) return;
-  timer_.expires_at(*deadline);
-  timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) look();
-  });
+  net::call_at(timer_, pending_.deadline(), [this] { look(); });
 }
 
 void WarnedWorkers::tell_deaf(const std::vector<std::size_t>& workers) const {

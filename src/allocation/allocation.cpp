@@ -57,17 +57,8 @@ std::string to_string(facts::Scheduler scheduler) {
 }
 
 std::string to_string(LaunchStyle style) {
-  switch (style) {
-    case LaunchStyle::alone:
-      return "alone";
-    case LaunchStyle::agent_per_node:
-      return "one ddprun per node";
-    case LaunchStyle::agent_per_task:
-      return "one ddprun per task";
-    case LaunchStyle::not_started:
-      return "not started";
-  }
-  return {};
+  constexpr const char* k_names[] = {"alone", "one ddprun per node", "one ddprun per task", "not started"};
+  return k_names[static_cast<std::size_t>(style)];
 }
 
 std::string launch_key(const Allocation& allocation) {

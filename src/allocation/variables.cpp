@@ -31,4 +31,9 @@ std::optional<Sourced<std::int64_t>> Variables::number(const std::string& name, 
   return sourced(*parsed, name);
 }
 
+std::optional<Sourced<int>> Variables::count(const std::string& name, int least, int most) const {
+  const auto value = number(name, least, most);
+  return value ? std::optional(sourced(static_cast<int>(value->value), name)) : std::nullopt;
+}
+
 }  // namespace ddprun::allocation

@@ -24,6 +24,8 @@ class Variables {
   // Throws Error when set to anything but a whole number from `least` to `most`.
   std::optional<Sourced<std::int64_t>> number(const std::string& name, std::int64_t least,
                                               std::int64_t most) const;
+  // The same where it fits.
+  std::optional<Sourced<int>> count(const std::string& name, int least, int most = k_most) const;
   bool has(const std::string& name) const { return text(name).has_value(); }
 
  private:

@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "console/log.hpp"
 #include "net/lifeline_client.hpp"
-#include "peers/lifeline_authenticator.hpp"
+#include "peers/authenticators.hpp"
 #include "plan/propose.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "selflaunch/remote_launcher.hpp"

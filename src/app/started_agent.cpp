@@ -12,7 +12,7 @@
 #include "console/log.hpp"
 #include "net/lifeline_client.hpp"
 #include "os/process/become.hpp"
-#include "peers/lifeline_authenticator.hpp"
+#include "peers/authenticators.hpp"
 
 namespace ddprun::app {
 

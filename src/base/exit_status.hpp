@@ -20,7 +20,12 @@ enum class StartStage {
 };
 
 // "exec", "working directory", ...
-std::string_view stage_name(StartStage stage);
+inline std::string_view stage_name(StartStage stage) {
+  constexpr std::string_view k_names[] = {"process",           "parent death", "group",   "terminal",
+                                          "working directory", "descriptors",  "signals", "exec",
+                                          "interpreter"};
+  return k_names[static_cast<std::size_t>(stage)];
+}
 
 constexpr int k_highest_signal = 64;  // of Linux
 

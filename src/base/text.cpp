@@ -206,4 +206,27 @@ std::string printable_lines(std::string_view text) {
   return result;
 }
 
+std::string escape_markup(std::string_view text, std::size_t longest) {
+  std::string escaped;
+  for (const char c : printable(text, longest)) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
 }  // namespace ddprun

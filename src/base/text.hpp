@@ -49,4 +49,8 @@ std::string printable(std::string_view text, std::size_t max_length = 200);
 // Whole, and line ends stay.
 std::string printable_lines(std::string_view text);
 
+// For SVG and HTML: printable, cut after `longest` bytes, and safe as text and in an attribute between double
+// quotes.
+std::string escape_markup(std::string_view text, std::size_t longest = 400);
+
 }  // namespace ddprun

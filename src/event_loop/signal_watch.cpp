@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "event_loop/waiting.hpp"
+#include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 
@@ -77,10 +78,7 @@ void SignalWatch::settle() {
 }
 
 void SignalWatch::arm(TimePoint when) {
-  timer_.expires_at(when);
-  timer_.async_wait([this](const error_code& error) {
-    if (!error) settle();
-  });
+  net::call_at(timer_, when, [this] { settle(); });
 }
 
 void SignalWatch::leave() {

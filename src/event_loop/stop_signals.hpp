@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "allocation/allocation.hpp"
 #include "options/options.hpp"
 #include "os/process/signals.hpp"
 

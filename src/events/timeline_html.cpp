@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/markup.hpp"
 #include "base/text.hpp"
 #include "events/timeline.hpp"
 

@@ -8,14 +8,12 @@
 
 #include "allocation/detection/started.hpp"
 #include "allocation/hostlist.hpp"
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
 #include "event_loop/stop_signals.hpp"
 #include "net/authenticator.hpp"
-#include "net/secret_text.hpp"
+#include "net/timers.hpp"
 #include "os/clock.hpp"
-#include "os/descriptors.hpp"
 #include "os/process/become.hpp"
 #include "os/system_failure.hpp"
 #include "peers/authenticators.hpp"
@@ -278,11 +276,7 @@ void FrontEnd::set_timer() {
   const auto due = launch_.deadline();
   if (due == timer_due_) return;
   timer_due_ = due;
-  timer_.cancel();
-  if (!due) return;
-  timer_.expires_at(*due);
-  timer_.async_wait([this](const error_code& error) {
-    if (error) return;
+  net::call_at(timer_, due, [this] {
     timer_due_.reset();
     carry_out(launch_.on_time(os::now(), group_.is_busy(launch_.limits().busy_within)));
   });

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,7 +13,6 @@
 #include <vector>
 
 #include "os/files/rendezvous_file.hpp"
-#include "os/process/child.hpp"
 #include "os/process/reaper.hpp"
 #include "rendezvous/lifeline.hpp"
 #include "streams/input_pump.hpp"

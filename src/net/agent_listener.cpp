@@ -8,10 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "net/authenticator.hpp"
-#include "net/bound_socket.hpp"
+#include "net/timers.hpp"
 
 namespace ddprun::net {
 
@@ -93,10 +92,9 @@ void AgentListener::accept() {
 }
 
 void AgentListener::pause() {
-  retry_.expires_after(k_retry);
-  retry_.async_wait([weak = weak_from_this()](const Code& error) {
+  call_after(retry_, k_retry, [weak = weak_from_this()] {
     const auto self = weak.lock();
-    if (self && !error) self->accept();
+    if (self) self->accept();
   });
 }
 

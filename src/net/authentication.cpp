@@ -5,6 +5,8 @@
 #include <boost/asio/write.hpp>
 #include <chrono>
 
+#include "net/timers.hpp"
+
 namespace ddprun::net {
 
 using State = rendezvous::HandshakeStep::State;
@@ -32,18 +34,14 @@ void Authentication::start() {
 void Authentication::watch_time() {
   const auto started = std::chrono::steady_clock::now();
   const auto wait_for_all = [started](Authentication& self) {
-    self.timer_.expires_at(started + self.limits_.whole);
-    self.timer_.async_wait([self = self.shared_from_this()](const boost::system::error_code& error) {
-      if (error) return;
+    call_at(self.timer_, started + self.limits_.whole, [self = self.shared_from_this()] {
       self->fail(fmt::format("{} within {}", self->handshake_.waiting_for(),
                              describe_duration(self->limits_.whole)));
       self->cancel();
     });
   };
   if (limits_.silence >= limits_.whole) return wait_for_all(*this);
-  timer_.expires_at(started + limits_.silence);
-  timer_.async_wait([self = shared_from_this(), wait_for_all](const boost::system::error_code& error) {
-    if (error) return;
+  call_at(timer_, started + limits_.silence, [self = shared_from_this(), wait_for_all] {
     if (!self->handshake_.heard_nothing()) return wait_for_all(*self);
     boost::system::error_code ignored;
     self->socket_.cancel(ignored);  // the read
@@ -122,10 +120,7 @@ void Authentication::fail(std::string why) {
 
 // Closing a socket with unread bytes would make the kernel throw away what the peer has not read yet.
 void Authentication::close_politely() {
-  timer_.expires_after(k_last_words);
-  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    if (!error) self->cancel();
-  });
+  call_after(timer_, k_last_words, [self = shared_from_this()] { self->cancel(); });
   boost::asio::async_write(socket_, boost::asio::buffer(outgoing_),
                            [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
                              if (error) return self->cancel();

@@ -23,4 +23,10 @@ SecretKey make_random_key();
 // A new pair of X25519 keys (libsodium's crypto_kx; the member is its client).
 rendezvous::KeyExchange make_key_exchange();
 
+// The secret of a self-launch, as text for an environment variable: 64 hexadecimal digits.
+std::string make_secret_text();
+// From another secret by a hash: who knows that one knows this, and nobody learns that one from it. The same
+// on all hosts.
+std::string make_secret_text_from(std::string_view secret);
+
 }  // namespace ddprun::net

@@ -10,14 +10,9 @@
 #include "base/text.hpp"
 #include "net/agent_listener.hpp"
 #include "net/connection.hpp"
+#include "net/timers.hpp"
 
 namespace ddprun::net {
-
-namespace {
-
-using Code = boost::system::error_code;
-
-}  // namespace
 
 class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
  public:
@@ -66,6 +61,14 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   using Input = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient,
                              ConnectionsCounted, JobEndTold, TimePassed, StoreAnswered>;
 
+  // What the handler does while this is there and not closed.
+  template <class Handler>
+  auto while_open(Handler handler) {
+    return [weak = weak_from_this(), handler = std::move(handler)](auto&&... arguments) {
+      const auto self = weak.lock();
+      if (self && !self->closed_) handler(std::forward<decltype(arguments)>(arguments)...);
+    };
+  }
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
   }
@@ -103,15 +106,13 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
 void CoordinatorService::Impl::listen() {
   if (settings_.coordinator.agents == 1) return;
   AgentListenerHooks hooks;
-  hooks.on_agent = [weak = weak_from_this()](AuthenticationResult agent) {
-    const auto self = weak.lock();
-    if (!self) return;
-    self->tell(fmt::format("{} authenticated with {}", remote_address(agent.socket), agent.proof));
-    self->admit(std::move(agent));
-  };
-  hooks.on_refused = [weak = weak_from_this()](std::string address, std::string why) {
-    if (const auto self = weak.lock()) self->add(StrangerRefused{std::move(address), std::move(why)});
-  };
+  hooks.on_agent = while_open([this](AuthenticationResult agent) {
+    tell(fmt::format("{} authenticated with {}", remote_address(agent.socket), agent.proof));
+    admit(std::move(agent));
+  });
+  hooks.on_refused = while_open([this](std::string address, std::string why) {
+    add(StrangerRefused{std::move(address), std::move(why)});
+  });
   hooks.on_foreign = hooks_.on_foreign;
   AgentListenerSettings settings;
   settings.ports = settings_.ports;
@@ -153,9 +154,7 @@ void CoordinatorService::Impl::close() {
 void CoordinatorService::Impl::add(Input event) {
   events_.push_back(std::move(event));
   if (events_.size() > 1) return;
-  boost::asio::post(context_, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->handle_events();
-  });
+  boost::asio::post(context_, while_open([this] { handle_events(); }));
 }
 
 void CoordinatorService::Impl::handle_events() {
@@ -259,12 +258,10 @@ void CoordinatorService::Impl::admit(AuthenticationResult agent) {
       std::make_shared<Connection>(std::move(agent.socket), agent.keys, settings_.host_timeout);
   connections_[id] = connection;
   Connection::Hooks hooks;
-  hooks.on_frame = [weak = weak_from_this(), id](const std::string& payload) {
-    if (const auto self = weak.lock()) self->receive(id, payload);
-  };
-  hooks.on_closed = [weak = weak_from_this(), id](std::string why, rendezvous::ConnectionEnd end) {
-    if (const auto self = weak.lock()) self->add(ConnectionClosed{id, std::move(why), end});
-  };
+  hooks.on_frame = while_open([this, id](const std::string& payload) { receive(id, payload); });
+  hooks.on_closed = while_open([this, id](std::string why, rendezvous::ConnectionEnd end) {
+    add(ConnectionClosed{id, std::move(why), end});
+  });
   connection->start(std::move(hooks), std::move(agent.text));
 }
 
@@ -307,16 +304,7 @@ void CoordinatorService::Impl::end_connection(const rendezvous::CloseConnection&
 }
 
 void CoordinatorService::Impl::set_timer() {
-  const auto deadline = coordinator_->deadline();
-  if (!deadline) {
-    timer_.cancel();
-    return;
-  }
-  timer_.expires_at(*deadline);
-  timer_.async_wait([weak = weak_from_this()](const Code& error) {
-    const auto self = weak.lock();
-    if (self && !error) self->add(TimePassed{});
-  });
+  call_at(timer_, coordinator_->deadline(), while_open([this] { add(TimePassed{}); }));
 }
 
 void CoordinatorService::Impl::forget(rendezvous::ConnectionId id) {
@@ -329,13 +317,10 @@ void CoordinatorService::Impl::forget(rendezvous::ConnectionId id) {
 void CoordinatorService::Impl::begin_flush(const supervise::Cause& cause) {
   flushing_ = cause;
   for (const auto& [id, connection] : connections_) connection->finish();
-  timer_.expires_after(settings_.flush_timeout);
-  timer_.async_wait([weak = weak_from_this()](const Code& error) {
-    const auto self = weak.lock();
-    if (!self || error || self->closed_) return;
-    self->flush_expired_ = true;
-    self->check_flushed();
-  });
+  call_after(timer_, settings_.flush_timeout, while_open([this] {
+               flush_expired_ = true;
+               check_flushed();
+             }));
 }
 
 void CoordinatorService::Impl::check_flushed() {

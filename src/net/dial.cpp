@@ -4,6 +4,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "net/timers.hpp"
+
 namespace ddprun::net {
 
 Dial::Dial(boost::asio::io_context& context, rendezvous::Handshake handshake, DialLimits limits,
@@ -22,9 +24,8 @@ void Dial::start(const std::string& address, int port) {
                       [self = shared_from_this()] { self->fail("this is not a numeric address"); });
     return;
   }
-  timer_.expires_after(limits_.connect);
-  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& stopped) {
-    if (!stopped) self->fail(fmt::format("no answer within {}", describe_duration(self->limits_.connect)));
+  call_after(timer_, limits_.connect, [self = shared_from_this()] {
+    self->fail(fmt::format("no answer within {}", describe_duration(self->limits_.connect)));
   });
   socket_.async_connect({numeric, static_cast<unsigned short>(port)},
                         [self = shared_from_this()](const boost::system::error_code& failed) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "net/connection.hpp"
+#include "net/timers.hpp"
 
 namespace ddprun::net {
 
@@ -57,9 +58,8 @@ void LifelineClient::end(const rendezvous::lifeline::Ended& ended, std::function
   told_ = std::move(told);
   connection_->send(encode(rendezvous::lifeline::Message(ended)));
   connection_->finish();
-  timer_.expires_after(k_telling_limit);
-  timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && told_) std::exchange(told_, nullptr)();
+  call_after(timer_, k_telling_limit, [this] {
+    if (told_) std::exchange(told_, nullptr)();
   });
 }
 

@@ -11,8 +11,9 @@
 #include "base/text.hpp"
 #include "net/authenticator.hpp"
 #include "net/connection.hpp"
-#include "net/name_query.hpp"
 #include "net/sealed_stream.hpp"
+#include "net/timers.hpp"
+#include "net/whole_answer.hpp"
 #include "rendezvous/address_choice.hpp"
 #include "rendezvous/membership/member_session.hpp"
 
@@ -38,6 +39,35 @@ struct Probing {
   std::size_t open = 0;
 };
 
+using OnAddresses = std::function<void(std::vector<std::string> addresses, std::string error)>;
+
+constexpr std::size_t k_max_answer = 4096;
+constexpr std::string_view k_error = "error: ";
+
+void tell(const std::string& answer, const OnAddresses& on_addresses) {
+  if (answer.starts_with(k_error))
+    return on_addresses({}, printable(trim(std::string_view(answer).substr(k_error.size()))));
+  std::vector<std::string> addresses = split_words(answer);
+  const bool none = addresses.empty();
+  on_addresses(std::move(addresses), none ? "the name service gave no address" : "");
+}
+
+// Started; `on_addresses` is called once with addresses or a sentence, unless cancelled. The look-up ends
+// with the answer.
+std::shared_ptr<WholeAnswer> query_name(boost::asio::io_context& context, NameLookup lookup,
+                                        Milliseconds limit, OnAddresses on_addresses) {
+  const int descriptor = lookup.descriptor;
+  auto query = std::make_shared<WholeAnswer>(
+      context, descriptor, k_max_answer, limit,
+      [lookup = std::move(lookup), limit, on_addresses = std::move(on_addresses)](const std::string& answer,
+                                                                                  bool timed_out) {
+        if (!timed_out) return tell(answer, on_addresses);
+        on_addresses({}, fmt::format("no answer from the name service within {}", describe_duration(limit)));
+      });
+  query->start();
+  return query;
+}
+
 }  // namespace
 
 class MemberService::Impl : public std::enable_shared_from_this<Impl> {
@@ -59,6 +89,14 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   }
 
  private:
+  // What the handler does while this is there and not closed.
+  template <class Handler>
+  auto while_open(Handler handler) {
+    return [weak = weak_from_this(), handler = std::move(handler)](auto&&... arguments) {
+      const auto self = weak.lock();
+      if (self && !self->closed_) handler(std::forward<decltype(arguments)>(arguments)...);
+    };
+  }
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
   }
@@ -120,12 +158,10 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
 void MemberService::Impl::start() {
   const TimePoint now = std::chrono::steady_clock::now();
   join_.emplace(settings_.join, now);
-  boost::asio::post(context_, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (!self || self->closed_) return;
-    self->tell_candidates();
-    self->perform(self->join_->start(std::chrono::steady_clock::now()));
-  });
+  boost::asio::post(context_, while_open([this] {
+                      tell_candidates();
+                      perform(join_->start(std::chrono::steady_clock::now()));
+                    }));
 }
 
 void MemberService::Impl::send(const rendezvous::AgentMessage& message) {
@@ -196,32 +232,27 @@ void MemberService::Impl::look_up(const std::string& name) {
   }
   queries_[name] = query_name(
       context_, std::move(lookup), settings_.lookup_limit,
-      [weak = weak_from_this(), name](const std::vector<std::string>& addresses, const std::string& error) {
-        const auto self = weak.lock();
-        if (!self || self->closed_) return;
-        self->queries_.erase(name);
+      while_open([this, name](const std::vector<std::string>& addresses, const std::string& error) {
+        queries_.erase(name);
         const TimePoint now = std::chrono::steady_clock::now();
-        self->tell(fmt::format("{} is {}", name,
-                               error.empty() ? ddprun::join(addresses, ", ") : "unknown: " + error));
-        self->perform(error.empty() ? self->join_->on_resolved(name, addresses, now)
-                                    : self->join_->on_resolve_failed(name, error, now));
-      });
+        tell(fmt::format("{} is {}", name,
+                         error.empty() ? ddprun::join(addresses, ", ") : "unknown: " + error));
+        perform(error.empty() ? join_->on_resolved(name, addresses, now)
+                              : join_->on_resolve_failed(name, error, now));
+      }));
 }
 
 // Not at once: the actions that asked for it are still being performed.
 void MemberService::Impl::fail_lookup(const std::string& name, const std::string& why) {
-  boost::asio::post(context_, [weak = weak_from_this(), name, why] {
-    const auto self = weak.lock();
-    if (!self || self->closed_) return;
-    self->perform(self->join_->on_resolve_failed(name, why, std::chrono::steady_clock::now()));
-  });
+  boost::asio::post(context_, while_open([this, name, why] {
+                      perform(join_->on_resolve_failed(name, why, std::chrono::steady_clock::now()));
+                    }));
 }
 
 void MemberService::Impl::look_at_rendezvous_file() {
-  boost::asio::post(context_, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self) self->on_told(rendezvous::DiscoveryWay::file, self->hooks_.look_at_rendezvous_file());
-  });
+  boost::asio::post(context_, while_open([this] {
+                      on_told(rendezvous::DiscoveryWay::file, hooks_.look_at_rendezvous_file());
+                    }));
 }
 
 void MemberService::Impl::on_told(rendezvous::DiscoveryWay way, const ToldPlace& told) {
@@ -239,17 +270,14 @@ void MemberService::Impl::dial(const rendezvous::DialCandidate& candidate) {
     told_[id] = {place, {}};
     tell("dialling " + place);
   }
-  const auto attempt = std::make_shared<Dial>(context_, handshake(), settings_.dial,
-                                              [weak = weak_from_this(), id](AuthenticationResult result) {
-                                                if (const auto self = weak.lock())
-                                                  self->dial_ended(id, std::move(result));
-                                              });
+  const auto attempt = std::make_shared<Dial>(
+      context_, handshake(), settings_.dial,
+      while_open([this, id](AuthenticationResult result) { dial_ended(id, std::move(result)); }));
   dials_[id] = attempt;
   attempt->start(candidate.address, candidate.port);
 }
 
 void MemberService::Impl::dial_ended(rendezvous::CandidateId candidate, AuthenticationResult result) {
-  if (closed_) return;
   dials_.erase(candidate);
   const TimePoint now = std::chrono::steady_clock::now();
   if (result.state != State::done) {
@@ -267,12 +295,9 @@ void MemberService::Impl::drop_attempts() {
 }
 
 void MemberService::Impl::set_timer() {
-  timer_.expires_at(*join_->deadline());
-  timer_.async_wait([weak = weak_from_this()](const Code& error) {
-    const auto self = weak.lock();
-    if (!self || error || self->closed_ || self->join_->over()) return;
-    self->perform(self->join_->on_time(std::chrono::steady_clock::now()));
-  });
+  call_at(timer_, join_->deadline(), while_open([this] {
+            if (!join_->over()) perform(join_->on_time(std::chrono::steady_clock::now()));
+          }));
 }
 
 rendezvous::Handshake MemberService::Impl::handshake() const {
@@ -309,10 +334,7 @@ void MemberService::Impl::join(AuthenticationResult result) {
 
   connection_ = std::make_shared<Connection>(std::move(result.socket), result.keys, settings_.dial.link);
   Connection::Hooks hooks;
-  hooks.on_frame = [weak = weak_from_this()](const std::string& payload) {
-    const auto self = weak.lock();
-    if (self && !self->closed_) self->receive(payload);
-  };
+  hooks.on_frame = while_open([this](const std::string& payload) { receive(payload); });
   hooks.on_closed = [weak = weak_from_this()](const std::string& why, rendezvous::ConnectionEnd end) {
     const auto self = weak.lock();
     if (!self) return;
@@ -325,13 +347,10 @@ void MemberService::Impl::join(AuthenticationResult result) {
 }
 
 void MemberService::Impl::expect_word(const rendezvous::MemberSession::Expectation& expectation) {
-  timer_.expires_after(expectation.limit);
-  timer_.async_wait([weak = weak_from_this(), otherwise = expectation.otherwise](const Code& error) {
-    const auto self = weak.lock();
-    if (!self || error || self->closed_) return;
-    self->lose(fmt::format("the coordinator {} {}", self->coordinator(), otherwise),
-               "ddprun on that host hangs or was stopped", rendezvous::ConnectionEnd::hanging);
-  });
+  call_after(timer_, expectation.limit, while_open([this, otherwise = expectation.otherwise] {
+               lose(fmt::format("the coordinator {} {}", coordinator(), otherwise),
+                    "ddprun on that host hangs or was stopped", rendezvous::ConnectionEnd::hanging);
+             }));
 }
 
 // By hand nobody knows its name, so its address says more.
@@ -385,12 +404,10 @@ void MemberService::Impl::open_output() {
   opening->open = static_cast<std::size_t>(settings_.output_streams);
   opening->sockets.resize(opening->open);
   for (std::size_t i = 0; i < opening->sockets.size(); ++i) {
-    output_dials_.push_back(
-        std::make_shared<Dial>(context_, handshake(), settings_.dial,
-                               [weak = weak_from_this(), opening, i](AuthenticationResult result) {
-                                 const auto self = weak.lock();
-                                 if (self && !self->closed_) self->note_output(opening, i, std::move(result));
-                               }));
+    output_dials_.push_back(std::make_shared<Dial>(
+        context_, handshake(), settings_.dial, while_open([this, opening, i](AuthenticationResult result) {
+          note_output(opening, i, std::move(result));
+        })));
     output_dials_.back()->start(reached_, reached_port_);
   }
 }
@@ -432,12 +449,10 @@ void MemberService::Impl::probe(const rendezvous::Probe& request) {
   for (std::size_t i = 0; i < request.addresses.size(); ++i) {
     const auto attempt = std::make_shared<Dial>(
         context_, handshake(), settings_.probe,
-        [weak = weak_from_this(), probing, i](const AuthenticationResult& result) {
-          const auto self = weak.lock();
-          if (!self || self->closed_) return;
+        while_open([this, probing, i](const AuthenticationResult& result) {
           probing->reached[i] = result.state == State::done;
           probing->why[i] = result.text;
-          if (probing->reached[i]) self->local_ends_[probing->addresses[i]] = local_address(result.socket);
+          if (probing->reached[i]) local_ends_[probing->addresses[i]] = local_address(result.socket);
           if (--probing->open > 0) return;
           rendezvous::Probed answer;
           for (std::size_t k = 0; k < probing->addresses.size(); ++k) {
@@ -447,10 +462,10 @@ void MemberService::Impl::probe(const rendezvous::Probe& request) {
               answer.failures.push_back(probing->addresses[k] + ": " + probing->why[k]);
             }
           }
-          self->tell(fmt::format("of {} this node reaches {}", ddprun::join(probing->addresses, ", "),
-                                 answer.reachable.empty() ? "none" : ddprun::join(answer.reachable, ", ")));
-          self->send(answer);
-        });
+          tell(fmt::format("of {} this node reaches {}", ddprun::join(probing->addresses, ", "),
+                           answer.reachable.empty() ? "none" : ddprun::join(answer.reachable, ", ")));
+          send(answer);
+        }));
     probes_.push_back(attempt);
     attempt->start(request.addresses[i], request.port);
   }

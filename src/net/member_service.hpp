@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-#include "base/lookup_limit.hpp"
+#include "base/duration.hpp"
 #include "net/agent_link.hpp"
 #include "net/dial.hpp"
 #include "rendezvous/connection_end.hpp"

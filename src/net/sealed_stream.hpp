@@ -11,7 +11,6 @@
 #include <variant>
 
 #include "rendezvous/codec.hpp"
-#include "rendezvous/handshake.hpp"
 
 namespace ddprun::net {
 

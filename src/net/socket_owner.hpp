@@ -6,9 +6,7 @@
 #include <sys/types.h>
 
 #include <boost/asio/ip/tcp.hpp>
-#include <compare>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "rendezvous/client_questions.hpp"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/duration.hpp"
+#include "net/timers.hpp"
 
 namespace ddprun::net {
 
@@ -81,9 +82,8 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void accept_later() {
-    pause_.expires_after(k_pause);
-    pause_.async_wait([self = shared_from_this()](const Code& error) {
-      if (!error && self->acceptor_.is_open()) self->accept();
+    call_after(pause_, k_pause, [self = shared_from_this()] {
+      if (self->acceptor_.is_open()) self->accept();
     });
   }
 
@@ -93,10 +93,7 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
     if (clients_.size() >= k_most_clients || !hooks_.may_ask(socket.native_handle())) return;
     const auto client = std::make_shared<Client>(std::move(socket));
     clients_.insert(client);
-    client->timer.expires_after(k_client_limit);
-    client->timer.async_wait([self = shared_from_this(), client](const Code& error) {
-      if (!error) self->drop(client);
-    });
+    call_after(client->timer, k_client_limit, [self = shared_from_this(), client] { self->drop(client); });
     waiting_.push_back(client);
     if (waiting_.size() == 1) hooks_.asked();
   }

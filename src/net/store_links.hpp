@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "net/connection.hpp"

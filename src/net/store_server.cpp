@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "net/store_server_impl.hpp"
+#include "net/timers.hpp"
 #include "store/relay.hpp"
 #include "store/service.hpp"
 
@@ -91,9 +92,8 @@ bool StoreServer::Impl::serve_busy() {
 
 void StoreServer::Impl::wake_for_busy() {
   if (busy_.empty()) return;
-  busy_timer_.expires_at(others_until_);
-  busy_timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    if (!error && !self->closed_) self->serve_ready();
+  call_at(busy_timer_, others_until_, [self = shared_from_this()] {
+    if (!self->closed_) self->serve_ready();
   });
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "net/store_server_impl.hpp"
+#include "net/timers.hpp"
 
 namespace ddprun::net {
 namespace {
@@ -15,7 +16,42 @@ namespace {
 // Descriptors may become free elsewhere in the program, which nobody tells us.
 constexpr std::chrono::milliseconds k_accept_pause{200};
 
+constexpr std::size_t k_descriptors_kept = 256;  // for the rest of the program
+constexpr std::size_t k_least_connections = 64;
+
 }  // namespace
+
+std::string error_text(int error) {
+  return boost::system::error_code(error, boost::system::system_category()).message();
+}
+
+BoundSocket listen_on(int port, int backlog) {
+  const BoundSocket listener = bind_port(port, backlog);
+  if (listener.error == 0) return listener;
+  const std::string where = port == 0 ? std::string("any port") : fmt::format("port {}", port);
+  std::string hint;
+  if (listener.error == EADDRINUSE)
+    hint = "another program listens there; choose another port or leave the choice to ddprun";
+  if (listener.error == EACCES) hint = "ports below 1024 need privileges; choose a higher one";
+  throw Error(fmt::format("the store cannot listen on {}: {}", where, error_text(listener.error)), hint);
+}
+
+BoundSocket listen_on_loopback(int backlog) {
+  const BoundSocket listener = bind_loopback(backlog);
+  if (listener.error == 0) return listener;
+  throw Error(fmt::format("the store cannot listen on 127.0.0.1: {}", error_text(listener.error)));
+}
+
+std::size_t connections_allowed() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX / 4;
+  const auto descriptors = static_cast<std::size_t>(limit.rlim_cur);
+  return std::max(k_least_connections, descriptors - std::min(descriptors / 4, k_descriptors_kept));
+}
+
+bool out_of_room(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
 
 void StoreServer::Impl::accept_some() {
   for (int i = 0; i < k_events_a_round; ++i) {
@@ -68,9 +104,8 @@ void StoreServer::Impl::pause_accepting(int error) {
   control(EPOLL_CTL_DEL, listener_.descriptor, 0, k_listener);
   report(fmt::format("the store cannot accept more than its {} connections for now: {}", open_,
                      error_text(error)));
-  pause_.expires_after(k_accept_pause);
-  pause_.async_wait([self = shared_from_this()](const boost::system::error_code& failure) {
-    if (!failure && !self->closed_) self->resume_accepting();
+  call_after(pause_, k_accept_pause, [self = shared_from_this()] {
+    if (!self->closed_) self->resume_accepting();
   });
 }
 

@@ -14,14 +14,23 @@
 #include <utility>
 #include <vector>
 
+#include "net/bound_socket.hpp"
 #include "net/store_links.hpp"
-#include "net/store_listener.hpp"
 #include "net/store_server.hpp"
 #include "store/endpoint.hpp"
 
 namespace ddprun::net {
 
 namespace asio = boost::asio;
+
+std::string error_text(int error);
+// Throws Error naming the port.
+BoundSocket listen_on(int port, int backlog);
+BoundSocket listen_on_loopback(int backlog);
+// By the limit of descriptors, of which some are kept for the rest of the program.
+std::size_t connections_allowed();
+// Whether accept failed for want of something that may be there again later.
+bool out_of_room(int error);
 
 inline constexpr std::size_t k_read_size = 64 * 1024;
 inline constexpr std::uint32_t k_listener = UINT32_MAX;

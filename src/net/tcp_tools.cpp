@@ -1,7 +1,6 @@
 #include "net/tcp_tools.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>

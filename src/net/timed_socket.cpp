@@ -1,6 +1,5 @@
 #include "net/timed_socket.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>

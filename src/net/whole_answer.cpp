@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "net/timers.hpp"
+
 namespace ddprun::net {
 
 using boost::system::error_code;
@@ -15,10 +17,7 @@ WholeAnswer::WholeAnswer(boost::asio::io_context& context, int descriptor, std::
 
 void WholeAnswer::start() {
   if (limit_) {
-    timer_.expires_after(*limit_);
-    timer_.async_wait([self = shared_from_this()](const error_code& stopped) {
-      if (!stopped) self->conclude(true);
-    });
+    call_after(timer_, *limit_, [self = shared_from_this()] { self->conclude(true); });
   }
   read();
 }

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "base/text.hpp"
+#include "os/descriptors.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::os {
@@ -19,15 +20,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int k_most_links = 40;  // as in the kernel
-
-bool write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return false;
-    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
 
 // Where a name leads to.
 struct Destination {
@@ -45,9 +37,8 @@ Destination find_destination(const std::string& name) {
   for (int links = 0; links < k_most_links; ++links) {
     const fs::path path = found.path;
     const fs::path folder = fs::canonical(path.has_parent_path() ? path.parent_path() : ".", error);
-    if (folder.native().starts_with(
-            "/proc/")) {  // what it leads to may be a file, which another one has open
-      found.replaceable = false;
+    if (folder.native().starts_with("/proc/")) {
+      found.replaceable = false;  // what it leads to may be a file, which somebody has open
       if (folder == own)
         found.descriptor = static_cast<int>(parse_integer(path.filename().native()).value_or(-1));
       break;
@@ -71,16 +62,21 @@ std::string replace_file(const std::string& path, std::string_view text) {
   const Destination destination = find_destination(path);
   if (!destination.replaceable) {
     const Fd file = open_to_append(destination);
-    return file && write_all(file.get(), text) ? std::string() : describe_errno(errno);
+    return file && write_whole(file.get(), text) ? std::string() : describe_errno(errno);
   }
   const std::string temporary = fmt::format("{}.{}.tmp", destination.path, ::getpid());
   Fd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file) return describe_errno(errno);
   const bool written =
-      write_all(file.get(), text) && ::rename(temporary.c_str(), destination.path.c_str()) == 0;
+      write_whole(file.get(), text) && ::rename(temporary.c_str(), destination.path.c_str()) == 0;
   const int error = errno;
   if (!written) ::unlink(temporary.c_str());
   return written ? std::string() : describe_errno(error);
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  if (const std::string why = replace_file(path, text); !why.empty())
+    throw Error(fmt::format("cannot write {}: {}", printable(path), why));
 }
 
 std::string append_line(const std::string& path, const std::string& line) {

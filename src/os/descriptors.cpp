@@ -1,9 +1,7 @@
 #include "os/descriptors.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -15,9 +13,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <memory>
 
 #include "base/text.hpp"
+#include "os/clock.hpp"
+#include "os/read_file.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::os {
@@ -31,12 +30,9 @@ constexpr std::size_t k_most_unread = std::size_t{16} << 20U;  // a peer may sen
 
 // One of them may be closed by now: it served to read the list. Without /proc: none.
 std::vector<int> open_descriptors() {
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
   std::vector<int> open;
-  while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
-    if (const auto number = parse_integer(static_cast<const char*>(entry->d_name)))
-      open.push_back(static_cast<int>(*number));
-  }
+  for (const std::string& name : list_folder("/proc/self/fd"))
+    open.push_back(static_cast<int>(parse_integer(name).value_or(-1)));
   return open;
 }
 
@@ -118,15 +114,7 @@ bool unshare_descriptors() {
   return ::unshare(CLONE_FILES) == 0 || ::syscall(SYS_close_range, ~0U, ~0U, k_close_range_unshare) == 0;
 }
 
-int close_all_but(int kept) {
-  const int moved = ::fcntl(kept, F_DUPFD, 3);
-  if (moved < 0) ::_exit(127);
-  for (int descriptor = 0; descriptor < 3; ++descriptor) ::close(descriptor);
-  ensure_standard_descriptors();
-  if (moved != 3 && ::dup2(moved, 3) != 3) ::_exit(127);
-  close_from(4);
-  return 3;
-}
+int close_all_but(int kept) { return close_all_but(std::vector<int>{kept}).front(); }
 
 std::vector<int> close_all_but(const std::vector<int>& kept) {
   const int end = 3 + static_cast<int>(kept.size());
@@ -216,16 +204,31 @@ void lead_back(int standard, int before) {
 bool end_writing(int socket) { return ::shutdown(socket, SHUT_WR) == 0; }
 
 std::optional<char> receive_byte(int socket, Milliseconds limit) {
-  pollfd look{socket, POLLIN, 0};
   char byte = 0;
-  if (::poll(&look, 1, static_cast<int>(limit.count())) != 1 || ::recv(socket, &byte, 1, MSG_DONTWAIT) != 1)
+  if (!wait_until_ready(socket, now() + limit) || ::recv(socket, &byte, 1, MSG_DONTWAIT) != 1)
     return std::nullopt;
   return byte;
 }
 
-void wait_for_input(int descriptor, Milliseconds limit) {
-  pollfd ready{descriptor, POLLIN, 0};
-  ::poll(&ready, 1, static_cast<int>(limit.count()));
+bool wait_until_ready(int descriptor, TimePoint deadline, short events) {
+  while (true) {
+    const auto left = std::chrono::ceil<Milliseconds>(deadline - now());
+    pollfd polled{descriptor, events, 0};
+    const int ready =
+        ::poll(&polled, 1, static_cast<int>(std::clamp<Milliseconds::rep>(left.count(), 0, 1 << 30)));
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // who reads or writes sees why
+    if (ready == 0 && now() >= deadline) return false;
+  }
+}
+
+bool write_whole(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
 }
 
 bool is_hung_up(int descriptor) {

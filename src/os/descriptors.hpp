@@ -1,11 +1,14 @@
 // Descriptors in general: pipes, what we inherited, and waiting on what is shared with others.
 #pragma once
 
+#include <poll.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/duration.hpp"
@@ -41,11 +44,10 @@ void ensure_standard_descriptors();
 // refuses that.
 bool unshare_descriptors();
 
-// For a helper process: leaves it with `kept` as its only descriptor beyond /dev/null as 0, 1 and 2; returns
-// it. Ends the process where that cannot be done.
-int close_all_but(int kept);
-// Likewise with several, close-on-exec, in their order.
+// For a helper process: leaves it with `kept`, close-on-exec, as its only descriptors beyond /dev/null as 0,
+// 1 and 2; returns them in their order. Ends the process where that cannot be done.
 std::vector<int> close_all_but(const std::vector<int>& kept);
+int close_all_but(int kept);
 // Likewise with none.
 void close_all();
 // The sockets connected by TCP that are open now, by their inode numbers.
@@ -79,8 +81,11 @@ bool end_writing(int socket);
 // The next byte that the peer sends; nothing when none comes within the limit.
 std::optional<char> receive_byte(int socket, Milliseconds limit);
 
-// Waits until there is something to read, or the end, for `limit` at most.
-void wait_for_input(int descriptor, Milliseconds limit);
+// Waits until it is ready for `events` (poll(2)), or fails; false where `deadline` comes first.
+bool wait_until_ready(int descriptor, TimePoint deadline, short events = POLLIN);
+
+// False when the reader has gone.
+bool write_whole(int descriptor, std::string_view bytes);
 
 // Whether nobody is at the other end of a pipe or socket any more; never so for other files.
 bool is_hung_up(int descriptor);

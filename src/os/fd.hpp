@@ -1,6 +1,8 @@
 // An owned file descriptor.
 #pragma once
 
+#include <unistd.h>
+
 #include <utility>
 
 namespace ddprun::os {
@@ -22,7 +24,9 @@ class Fd {
   int get() const noexcept { return number_; }
   explicit operator bool() const noexcept { return number_ >= 0; }
   int release() noexcept { return std::exchange(number_, -1); }
-  void close() noexcept;
+  void close() noexcept {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
 
  private:
   int number_ = -1;

@@ -1,12 +1,15 @@
 #include "os/read_file.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -92,6 +95,17 @@ std::string read_standard_input(std::size_t limit) {
   if (contents.size() > limit)
     throw Error(fmt::format("cannot read standard input: it is longer than {} bytes", limit));
   return contents;
+}
+
+std::vector<std::string> list_folder(const std::string& path) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
+  if (!folder) return names;
+  while (const dirent* const entry = ::readdir(folder.get())) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace ddprun::os

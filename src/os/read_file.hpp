@@ -1,10 +1,11 @@
-// Whole small files, with a limit, without ever waiting for a FIFO or a device.
+// Whole small files, with a limit, without ever waiting for a FIFO or a device; and names in folders.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun::os {
 
@@ -28,5 +29,8 @@ std::optional<std::int64_t> last_written(const std::string& path);
 
 // All of it, until its end. Throws Error.
 std::string read_standard_input(std::size_t limit);
+
+// Names in a folder without those that begin with a dot, sorted; empty when there is no such folder.
+std::vector<std::string> list_folder(const std::string& path);
 
 }  // namespace ddprun::os

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
+#include "allocation/detection/started.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
 #include "net/authenticator.hpp"
 #include "os/files/key_file.hpp"
+#include "os/files/rendezvous_file.hpp"
 #include "os/libraries/munge.hpp"
 
 namespace ddprun::peers {
@@ -111,6 +114,14 @@ rendezvous::Authenticator best_first(rendezvous::Authenticator authenticator) {
   return authenticator;
 }
 
+// What a front end left for its agents in the file that it named; nothing where this host does not see it.
+std::optional<std::string> read_launch_key(const std::vector<std::string>& arguments) {
+  if (!allocation::is_started_agent(arguments) || arguments.size() < 4) return std::nullopt;
+  os::RendezvousFileLook look = os::look_at_rendezvous_file(arguments[3]);
+  if (!look.text) console::say_detail(fmt::format("no launch key in {}: {}", arguments[3], look.problem));
+  return std::move(look.text);
+}
+
 }  // namespace
 
 rendezvous::Authenticator make_authenticator(const options::Options& options,
@@ -147,6 +158,24 @@ rendezvous::Authenticator make_authenticator(const options::Options& options,
         "name a key file that all hosts of the job can read with --key-file");
   }
   return best_first(std::move(*authenticator));
+}
+
+rendezvous::Authenticator make_lifeline_authenticator(const facts::Snapshot& snapshot,
+                                                      const options::Options& options) {
+  std::optional<std::string> key = facts::find_variable(snapshot, allocation::k_front_end_key_variable);
+  if (!key) key = read_launch_key(snapshot.arguments);
+  const auto authenticator_of = [](const std::string& secret) {
+    return net::make_key_authenticator(net::derive_key(rendezvous::ProofMethod::front_end, secret),
+                                       rendezvous::ProofMethod::front_end);
+  };
+  if (key) return authenticator_of(*key);
+  const auto cookie = facts::find_variable(snapshot, "PBS_JOBCOOKIE");
+  try {
+    return make_authenticator(options, {}, snapshot);
+  } catch (const Error&) {
+    if (!cookie || cookie->empty()) throw;
+    return authenticator_of(net::make_secret_text_from(*cookie));
+  }
 }
 
 }  // namespace ddprun::peers

@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
-#include "os/descriptors.hpp"
 #include "render/render_plan.hpp"
 
 namespace ddprun::peers {

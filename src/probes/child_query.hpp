@@ -9,14 +9,15 @@
 
 #include "base/duration.hpp"
 #include "net/whole_answer.hpp"
+#include "os/fd.hpp"
 #include "os/process/answering_child.hpp"
 
 namespace ddprun::probes {
 
 class ChildQuery {
  public:
-  // Called once: what the child has answered within `limit`; empty: nothing.
-  using OnAnswer = std::function<void(const std::string& answer)>;
+  // Called once: what the child has answered within `limit`; empty: nothing. `late`: it may have more to say.
+  using OnAnswer = std::function<void(const std::string& answer, bool late)>;
 
   // Answers of more than `most` bytes are cut off a little behind that.
   ChildQuery(boost::asio::io_context& context, os::AnsweringChild child, std::size_t most, Milliseconds limit,
@@ -26,8 +27,16 @@ class ChildQuery {
   ChildQuery& operator=(const ChildQuery&) = delete;
   int child() const { return child_.pid(); }
 
+  // Once it has answered: likewise, what it says through another pipe while it goes on.
+  void read_more(os::Fd pipe, std::size_t most, Milliseconds limit, OnAnswer on_answer);
+  void wait_for_more(Milliseconds limit) const;  // blocks
+
  private:
+  void read(int descriptor, std::size_t most, Milliseconds limit, OnAnswer on_answer);
+
+  boost::asio::io_context& context_;
   os::AnsweringChild child_;
+  os::Fd more_;
   std::shared_ptr<net::WholeAnswer> answer_;
 };
 

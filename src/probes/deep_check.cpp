@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "os/process/ask_program.hpp"
 #include "plan/worker_command.hpp"

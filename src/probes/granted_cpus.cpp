@@ -1,7 +1,5 @@
 #include "probes/granted_cpus.hpp"
 
-#include <algorithm>
-
 #include "os/machine/own_cpus.hpp"
 #include "plan/granted_cores.hpp"
 #include "plan/propose.hpp"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/markup.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::render {
 

@@ -12,7 +12,6 @@
 #include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "options/options.hpp"
 #include "rendezvous/message.hpp"

@@ -83,23 +83,15 @@ std::string describe_other_launch(std::string_view own, std::string_view other) 
 }  // namespace
 
 std::string to_string(ProofMethod method) {
-  switch (method) {
-    case ProofMethod::munge:
-      return "munge";
-    case ProofMethod::key_file:
-      return "a key file";
-    case ProofMethod::front_end:
-      return "the front end's key";
-    case ProofMethod::pmi_secret:
-      return "PMI_SHARED_SECRET";
-    case ProofMethod::open_mpi:
-      return "Open MPI's launch key";
-    case ProofMethod::pbs_cookie:
-      return "PBS_JOBCOOKIE";
-    case ProofMethod::given:
-      return "DDPRUN_SECRET";
-  }
-  return {};
+  constexpr const char* k_names[] = {"",
+                                     "munge",
+                                     "a key file",
+                                     "the front end's key",
+                                     "PMI_SHARED_SECRET",
+                                     "Open MPI's launch key",
+                                     "PBS_JOBCOOKIE",
+                                     "DDPRUN_SECRET"};
+  return k_names[static_cast<std::size_t>(method)];
 }
 
 Handshake::Handshake(HandshakeRole role, const std::string& launch_key, KeyExchange key_exchange,

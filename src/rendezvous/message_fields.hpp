@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/json_fields.hpp"
-#include "rendezvous/message.hpp"
 
 namespace ddprun::rendezvous {
 

@@ -18,23 +18,22 @@ namespace ddprun::selflaunch {
 namespace {
 
 struct RemoteLauncher {
-  const char* name;
-  const char* program;  // looked for on PATH
+  const char* name;     // of its program too
   facts::Scheduler of;  // Scheduler::none: any
   void (*use)(SelfLaunchPlan&, const options::Options&, const facts::Snapshot&);
 };
 
 constexpr std::array<RemoteLauncher, 10> k_remote_launchers{
-    {{"srun", "srun", facts::Scheduler::slurm, use_srun},
-     {"mpiexec", "mpiexec", facts::Scheduler::none, use_mpiexec},
-     {"pbsdsh", "pbsdsh", facts::Scheduler::pbs, use_pbsdsh},
-     {"pbs_tmrsh", "pbs_tmrsh", facts::Scheduler::pbs, use_pbs_tmrsh},
-     {"ssh", "ssh", facts::Scheduler::none, use_ssh},
-     {"flux", "flux", facts::Scheduler::flux, use_flux},
-     {"blaunch", "blaunch", facts::Scheduler::lsf, use_blaunch},
-     {"qrsh", "qrsh", facts::Scheduler::sge, use_qrsh},
-     {"oarsh", "oarsh", facts::Scheduler::oar, use_oarsh},
-     {"pjrsh", "pjrsh", facts::Scheduler::pjm, use_pjrsh}}};
+    {{"srun", facts::Scheduler::slurm, use_srun},
+     {"mpiexec", facts::Scheduler::none, use_mpiexec},
+     {"pbsdsh", facts::Scheduler::pbs, use_pbsdsh},
+     {"pbs_tmrsh", facts::Scheduler::pbs, use_pbs_tmrsh},
+     {"ssh", facts::Scheduler::none, use_ssh},
+     {"flux", facts::Scheduler::flux, use_flux},
+     {"blaunch", facts::Scheduler::lsf, use_blaunch},
+     {"qrsh", facts::Scheduler::sge, use_qrsh},
+     {"oarsh", facts::Scheduler::oar, use_oarsh},
+     {"pjrsh", facts::Scheduler::pjm, use_pjrsh}}};
 
 // What a scheduler's jobs are started with, best first.
 std::vector<std::string> usual_remote_launchers(facts::Scheduler scheduler) {
@@ -95,10 +94,10 @@ Sourced<std::string> choose_remote_launcher(const SelfLaunchPlan& plan, const op
           fmt::format("leave it out, or choose {}", join(usual_remote_launchers(scheduler), " or ")));
     }
     if (needs_only_self(plan, snapshot)) return options.remote_launcher;
-    refuse_unknown_programs(snapshot, {remote_launcher.program});
-    if (find_executable(snapshot, remote_launcher.program) == nullptr) {
-      throw Error(fmt::format("{} {} cannot be used: {} is not on PATH", options.remote_launcher.origin,
-                              remote_launcher.name, remote_launcher.program),
+    refuse_unknown_programs(snapshot, {remote_launcher.name});
+    if (find_executable(snapshot, remote_launcher.name) == nullptr) {
+      throw Error(fmt::format("{0} {1} cannot be used: {1} is not on PATH", options.remote_launcher.origin,
+                              remote_launcher.name),
                   "load its module, or choose another remote launcher with --launcher");
     }
     return options.remote_launcher;
@@ -194,8 +193,11 @@ std::string srun_line(const allocation::Allocation& allocation, const options::O
 }  // namespace
 
 const std::vector<std::string>& remote_launcher_names() {
-  static const std::vector<std::string> k_names{"srun",    "mpiexec", "pbsdsh", "pbs_tmrsh", "ssh", "flux",
-                                                "blaunch", "qrsh",    "oarsh",  "pjrsh",     "none"};
+  static const std::vector<std::string> k_names = [] {
+    std::vector<std::string> names = all_remote_launcher_programs();
+    names.emplace_back("none");
+    return names;
+  }();
   return k_names;
 }
 
@@ -208,7 +210,7 @@ std::vector<std::string> remote_launcher_programs(const allocation::Allocation& 
 std::vector<std::string> all_remote_launcher_programs() {
   std::vector<std::string> programs;
   for (const RemoteLauncher& remote_launcher : k_remote_launchers)
-    programs.emplace_back(remote_launcher.program);
+    programs.emplace_back(remote_launcher.name);
   return programs;
 }
 

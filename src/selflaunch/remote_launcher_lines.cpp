@@ -155,31 +155,20 @@ void use_blaunch(SelfLaunchPlan& plan, const options::Options&, const facts::Sna
   plan.commands = {{{}, with_arguments({"blaunch", "-z", join(plan.hosts, " ")}, snapshot), false}};
 }
 
-void use_pbsdsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
-  name_hosts(plan);
-  plan.passes_exit_code = false;
-  plan.task = TaskWay::lifeline;
-  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
-    plan.commands.push_back(
-        {plan.hosts[i],
-         {"pbsdsh", "-n", std::to_string(line_of(snapshot, plan.hosts[i], i)), "--", own_file(snapshot),
-          allocation::k_started_by_option, k_front_end_word, std::to_string(i)},
-         false});
-  }
-}
-
-void use_pbs_tmrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
-  name_hosts(plan);
-  plan.task = TaskWay::lifeline;
-  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
-    plan.commands.push_back({plan.hosts[i],
-                             {"pbs_tmrsh", plan.hosts[i], own_file(snapshot), allocation::k_started_by_option,
-                              k_front_end_word, std::to_string(i)},
-                             false});
-  }
-}
-
 namespace {
+
+// One command a host, with these words before it, that asks its front end what to do.
+template <class Line>
+void start_by_lifeline(SelfLaunchPlan& plan, const facts::Snapshot& snapshot, const Line& line) {
+  name_hosts(plan);
+  plan.task = TaskWay::lifeline;
+  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
+    Words words = line(i);
+    words.insert(words.end(),
+                 {own_file(snapshot), allocation::k_started_by_option, k_front_end_word, std::to_string(i)});
+    plan.commands.push_back({plan.hosts[i], std::move(words), false});
+  }
+}
 
 // One command a host, the words before it being `line`'s; this host needs none. What to do arrives by
 // standard input.
@@ -195,6 +184,17 @@ void start_by_input(SelfLaunchPlan& plan, const facts::Snapshot& snapshot, const
 }
 
 }  // namespace
+
+void use_pbsdsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
+  plan.passes_exit_code = false;
+  start_by_lifeline(plan, snapshot, [&](std::size_t i) {
+    return Words{"pbsdsh", "-n", std::to_string(line_of(snapshot, plan.hosts[i], i)), "--"};
+  });
+}
+
+void use_pbs_tmrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
+  start_by_lifeline(plan, snapshot, [&](std::size_t i) { return Words{"pbs_tmrsh", plan.hosts[i]}; });
+}
 
 // Grid Engine's own daemon starts and ends it; needs control_slaves of the parallel environment.
 void use_qrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
@@ -214,14 +214,7 @@ void use_oarsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snaps
 
 // Whether it passes standard input is not known.
 void use_pjrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
-  name_hosts(plan);
-  plan.task = TaskWay::lifeline;
-  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
-    plan.commands.push_back({plan.hosts[i],
-                             {"pjrsh", plan.hosts[i], own_file(snapshot), allocation::k_started_by_option,
-                              k_front_end_word, std::to_string(i)},
-                             false});
-  }
+  start_by_lifeline(plan, snapshot, [&](std::size_t i) { return Words{"pjrsh", plan.hosts[i]}; });
 }
 
 // ControlMaster: a shared connection would outlive the ssh that is to end.

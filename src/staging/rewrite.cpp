@@ -1,7 +1,5 @@
 #include "staging/rewrite.hpp"
 
-#include <algorithm>
-
 #include "base/text.hpp"
 
 namespace ddprun::staging {

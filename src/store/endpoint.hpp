@@ -55,16 +55,12 @@ class StoreEndpoint {
 
   // Complete requests of the client wait: its turn is over, or (starved) there is no memory for an answer
   // while others have not read theirs, or (held back) other stores of the tree have to be heard first.
-  // proceed() goes on with them.
+  // receive() without bytes goes on with them.
   bool paused(StoreClient client) const { return session(client).paused(); }
   bool starved(StoreClient client) const { return peers_[index(client)].starved; }
   bool held_back(StoreClient client) const { return peers_[index(client)].held_back; }
   // What was said of it last is that there is no room for it.
   bool exceeds_memory(StoreClient client) const { return peers_[index(client)].exceeds_memory; }
-  std::optional<std::string> proceed(StoreClient client, std::string& reply,
-                                     std::vector<StoreDelivery>& deliveries) {
-    return receive(client, {}, reply, deliveries);
-  }
   // Bytes for the client that the network has not taken. False: they are more than it may have.
   bool hold(StoreClient client, std::size_t bytes);
   void release(StoreClient client, std::size_t bytes);

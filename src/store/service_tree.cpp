@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "store/answer.hpp"
 #include "store/service.hpp"
 
 namespace ddprun::store {

@@ -27,7 +27,6 @@
 #include <utility>
 
 #include "store/request.hpp"
-#include "store/request_scanner.hpp"
 
 namespace ddprun::store {
 

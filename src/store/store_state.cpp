@@ -4,8 +4,6 @@
 #include <charconv>
 #include <utility>
 
-#include "base/text.hpp"
-
 namespace ddprun::store {
 namespace {
 

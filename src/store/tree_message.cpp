@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "store/request_scanner.hpp"
+#include "store/request.hpp"
 
 namespace ddprun::store {
 namespace {

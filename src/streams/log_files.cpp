@@ -16,7 +16,7 @@
 #include "os/descriptors.hpp"
 #include "os/files/shared_index.hpp"
 #include "os/libraries/zstd.hpp"
-#include "os/private_folder.hpp"
+#include "os/private_files.hpp"
 #include "os/process/reaper.hpp"
 #include "os/system_failure.hpp"
 

@@ -13,7 +13,7 @@
 #include "net/first_dial.hpp"
 #include "net/sealed_stream.hpp"
 #include "os/descriptors.hpp"
-#include "peers/lifeline_authenticator.hpp"
+#include "peers/authenticators.hpp"
 
 namespace ddprun::streams {
 

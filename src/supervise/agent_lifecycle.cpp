@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <csignal>
-#include <utility>
 
 #include "base/error.hpp"
 #include "options/options.hpp"

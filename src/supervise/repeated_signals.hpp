@@ -3,6 +3,7 @@
 // middle of the first.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -16,7 +17,13 @@ class RepeatedSignals {
   RepeatedSignals(std::vector<int> stops, Milliseconds grace) : stops_(std::move(stops)), grace_(grace) {}
 
   // Whether it gets this one: any other signal, and each request to end once within the grace.
-  bool passes(int number, TimePoint now);
+  bool passes(int number, TimePoint now) {
+    if (std::find(stops_.begin(), stops_.end(), number) == stops_.end()) return true;
+    const auto [entry, first] = passed_.try_emplace(number, now);
+    if (!first && now - entry->second < grace_) return false;
+    entry->second = now;
+    return true;
+  }
 
  private:
   std::vector<int> stops_;

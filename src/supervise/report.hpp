@@ -56,6 +56,11 @@ struct JobEnd {
 };
 std::string render_report_json(const JobEnd& end);
 
+// What a worker wrote about its own failure: torch's @record leaves JSON in $TORCHELASTIC_ERROR_FILE
+// (torch/distributed/elastic/multiprocessing/errors/error_handler.py). The traceback where there is one, else
+// the message; empty for anything that is not such a file (a worker may have died while writing it).
+std::string parse_error_file(const std::string& text);
+
 // What torch's @record would have left for a launcher around ddprun: parse_error_file() reads it.
 std::string render_error_file(const Cause& cause);
 

@@ -1,4 +1,5 @@
-// A job's end for programs: --report FILE, and the error file of a launcher around ddprun.
+// A job's end for programs: --report FILE, and torch's error files, a worker's and that of a launcher around
+// ddprun.
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -69,6 +70,18 @@ OrderedJson to_json(const Failure& failure) {
           {"ranks_alike", failure.alike}};
 }
 
+using Json = nlohmann::json;
+
+const Json* find(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::string text_of(const Json* value) {
+  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+}
+
 }  // namespace
 
 std::string render_report_json(const JobEnd& end) {
@@ -112,6 +125,17 @@ std::string render_error_file(const Cause& cause) {
   const OrderedJson message = {
       {"message", describe(cause)}, {"errorCode", exit_code_of(cause)}, {"extraInfo", extra}};
   return dump({{"message", message}}, -1);
+}
+
+std::string parse_error_file(const std::string& text) {
+  const Json json = read_json_text(text);
+  const Json* message = find(json, "message");
+  if (message == nullptr) return {};
+  if (message->is_string()) return text_of(message);
+  if (const Json* extra = find(*message, "extraInfo")) {
+    if (std::string traceback = text_of(find(*extra, "py_callstack")); !traceback.empty()) return traceback;
+  }
+  return text_of(find(*message, "message"));
 }
 
 }  // namespace ddprun::supervise

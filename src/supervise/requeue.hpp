@@ -1,7 +1,6 @@
 // Whether the scheduler is asked to run the job again (--requeue), and how.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

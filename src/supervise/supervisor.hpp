@@ -33,8 +33,8 @@
 #include <vector>
 
 #include "base/duration.hpp"
+#include "base/exit_status.hpp"
 #include "plan/world_plan.hpp"
-#include "supervise/outcome.hpp"
 
 namespace ddprun::supervise {
 

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "os/atomic_file.hpp"
-#include "os/private_folder.hpp"
+#include "os/private_files.hpp"
 #include "workers/inspection_module.hpp"
 
 namespace ddprun::workers {

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <utility>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "os/clock.hpp"
 #include "os/process/child_socket.hpp"

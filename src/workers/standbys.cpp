@@ -7,10 +7,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.hpp"
 #include "os/atomic_file.hpp"
 #include "os/clock.hpp"
-#include "os/private_folder.hpp"
+#include "os/private_files.hpp"
 #include "os/system_failure.hpp"
 #include "workers/inspection_module.hpp"
 
@@ -20,15 +19,10 @@ namespace {
 
 constexpr Milliseconds k_end_limit{1000}, k_end_look{1};
 
-void write(const std::string& path, std::string_view text) {
-  if (const std::string problem = os::replace_file(path, text); !problem.empty())
-    throw Error(fmt::format("cannot write {}: {}", path, problem));
-}
-
 void write_hook(const std::string& folder) {
   if (const int error = os::make_private_folder(folder); error != 0)
     throw os::system_failure("cannot make the folder " + folder, error);
-  write(folder + "/sitecustomize.py", k_standby_module);
+  os::write_file(folder + "/sitecustomize.py", k_standby_module);
 }
 
 }  // namespace
@@ -50,7 +44,7 @@ void Standbys::import(std::size_t worker, const std::vector<std::string>& module
   const auto found = waiting_.find(worker);
   if (found == waiting_.end()) return;
   const std::string path = fmt::format("{}/modules_{}.json", folder_, worker);
-  write(path, nlohmann::json(modules).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  os::write_file(path, nlohmann::json(modules).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
   found->second->import(path, left_out);
 }
 

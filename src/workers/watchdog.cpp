@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "net/timers.hpp"
 #include "os/descriptors.hpp"
 
 namespace ddprun::workers {
@@ -43,15 +44,12 @@ void Watchdog::read() {
 void Watchdog::check() {
   for (const auto& expired : timers_.take_expired(unix_seconds())) on_expired_(expired);
   const auto next = timers_.next();
-  if (!next) {
-    timer_.cancel();
-    return;
-  }
+  if (!next) return void(timer_.cancel());
   const std::chrono::duration<double> left(std::max(0.0, *next - unix_seconds()));
-  timer_.expires_after(std::chrono::ceil<std::chrono::milliseconds>(std::min(left, k_longest_wait)));
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const boost::system::error_code& error) {
-    if (!error && !alive.expired()) check();
-  });
+  net::call_after(timer_, std::chrono::ceil<std::chrono::milliseconds>(std::min(left, k_longest_wait)),
+                  [this, alive = std::weak_ptr(alive_)] {
+                    if (!alive.expired()) check();
+                  });
 }
 
 }  // namespace ddprun::workers

@@ -14,13 +14,13 @@
 #include "net/bound_socket.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
-#include "os/private_folder.hpp"
+#include "os/private_files.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/signals.hpp"
 #include "os/read_file.hpp"
 #include "plan/worker_env.hpp"
 #include "rendezvous/host_limits.hpp"
-#include "supervise/error_file.hpp"
+#include "supervise/report.hpp"
 #include "workers/worker_streams.hpp"
 
 namespace ddprun::workers {

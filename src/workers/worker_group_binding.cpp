@@ -5,10 +5,10 @@
 // with, also when that is over at once.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 
 #include "console/log.hpp"
+#include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "os/machine/own_cpus.hpp"
 #include "os/system_failure.hpp"
@@ -32,10 +32,7 @@ void WorkerGroup::expect_binding(std::size_t worker) {
 }
 
 void WorkerGroup::look_soon() {
-  binding_timer_.expires_after(k_step);
-  binding_timer_.async_wait([this](const error_code& error) {
-    if (!error) look_at_bindings();
-  });
+  net::call_after(binding_timer_, k_step, [this] { look_at_bindings(); });
 }
 
 // In the order of the ranks.

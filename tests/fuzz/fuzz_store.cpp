@@ -37,7 +37,7 @@ struct Store {
     std::vector<store::StoreDelivery> deliveries;
     bool fine = !service.receive(client, bytes, reply, deliveries);
     while (fine && service.paused(client) && !service.starved(client))
-      fine = !service.proceed(client, reply, deliveries);
+      fine = !service.receive(client, {}, reply, deliveries);
     received[static_cast<std::size_t>(client.value)] += reply;
     for (const store::StoreDelivery& delivery : deliveries) {
       for (const store::StoreClient each : delivery.clients)

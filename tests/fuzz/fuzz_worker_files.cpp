@@ -1,7 +1,7 @@
 // What workers leave for their agent: error files and requests to torch's watchdog, which may be cut
 // anywhere.
 #include "promise.hpp"
-#include "supervise/error_file.hpp"
+#include "supervise/report.hpp"
 #include "supervise/watchdog_timers.hpp"
 
 using namespace ddprun;

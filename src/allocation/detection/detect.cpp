@@ -7,17 +7,12 @@
 
 #include "allocation/detection/hidden_job.hpp"
 #include "allocation/detection/left_over.hpp"
-#include "allocation/detection/mpi_operator.hpp"
 #include "allocation/detection/started.hpp"
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/manual.hpp"
 #include "allocation/places/places.hpp"
-#include "allocation/schedulers/flux.hpp"
-#include "allocation/schedulers/host_file_jobs.hpp"
 #include "allocation/schedulers/job.hpp"
-#include "allocation/schedulers/lsf.hpp"
-#include "allocation/schedulers/pbs.hpp"
-#include "allocation/schedulers/slurm.hpp"
+#include "allocation/schedulers/schedulers.hpp"
 #include "allocation/schedulers/slurm_place.hpp"
 #include "allocation/variables.hpp"
 #include "base/error.hpp"
@@ -63,6 +58,21 @@ Allocation parse_alone(const facts::Snapshot& snapshot, const PlaceOptions& opti
   if (auto notice = find_unfollowed_place(snapshot, options))
     allocation.notices.push_back(std::move(*notice));
   return allocation;
+}
+
+// In a launcher pod of Kubeflow's MPI Operator, which is no node: the hosts of the file that names those that
+// are, which run sshd (kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go).
+std::optional<Sourced<std::vector<std::string>>> find_mpi_operator_hosts(const facts::Snapshot& snapshot) {
+  const Variables variables(snapshot.environment);
+  const auto role = variables.text("K_MPI_JOB_ROLE");
+  if (!role || role->value != "launcher") return std::nullopt;
+  for (const char* name : {"OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"}) {
+    const auto path = variables.text(name);
+    const auto file = path ? snapshot.files.find(path->value) : snapshot.files.end();
+    if (file == snapshot.files.end()) continue;
+    return sourced(parse_hostfile(file->second, path->value).hosts, name);
+  }
+  return std::nullopt;
 }
 
 Allocation parse_without_scheduler(const facts::Snapshot& snapshot, const PlaceOptions& options) {

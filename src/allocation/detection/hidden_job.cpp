@@ -5,7 +5,7 @@
 #include <array>
 
 #include "allocation/node_file.hpp"
-#include "allocation/schedulers/pbs.hpp"
+#include "allocation/schedulers/schedulers.hpp"
 #include "allocation/schedulers/slurm_place.hpp"
 #include "allocation/variables.hpp"
 #include "base/error.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/variables.hpp"

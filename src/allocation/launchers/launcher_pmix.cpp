@@ -1,7 +1,6 @@
 // A PMIx server without variables of its own beside: prterun and prun of PRRTE, a MoM of OpenPBS built with
 // PMIx, and srun --mpi=pmix, told by its namespace. There is a rank and no size; ddprun asks the server for
 // it and the other numbers and puts them into the environment by the names of PMIx' attributes.
-#include "allocation/launchers/launcher_host.hpp"
 #include "allocation/launchers/launcher_rows.hpp"
 
 namespace ddprun::allocation::launcher_rows {

@@ -4,7 +4,16 @@
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/variables.hpp"
 
-namespace ddprun::allocation::launcher_rows {
+namespace ddprun::allocation {
+
+// The host of "prterun-n1-1485@1" (PRRTE's plm_base_jobid.c: tool, host and pid of the one who started it);
+// nothing for any other name of a launch.
+std::optional<std::string> find_prrte_host(std::string_view launch);
+
+// Made of the characters of IPv4 or IPv6 addresses alone.
+bool is_address_text(std::string_view text);
+
+namespace launcher_rows {
 
 struct Seen {
   const facts::Snapshot& snapshot;
@@ -42,4 +51,6 @@ KeyValueSpace find_pmix(const Seen& seen);
 // Hydra's proxies name the host of mpiexec in their arguments.
 void add_hydra_host(const Seen& seen, LaunchPlace& place);
 
-}  // namespace ddprun::allocation::launcher_rows
+}  // namespace launcher_rows
+
+}  // namespace ddprun::allocation

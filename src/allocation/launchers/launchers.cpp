@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
+#include "allocation/hostlist.hpp"
 #include "allocation/launchers/launcher_rows.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -29,10 +29,7 @@ void check_below(const Sourced<int>& number, const std::optional<Sourced<int>>& 
 }  // namespace
 
 std::optional<Sourced<int>> read_number(const Seen& seen, const char* name, int least) {
-  if (name == nullptr) return std::nullopt;
-  const auto number = seen.variables.number(name, least, k_most);
-  if (!number) return std::nullopt;
-  return sourced(static_cast<int>(number->value), number->origin);
+  return name == nullptr ? std::nullopt : seen.variables.count(name, least);
 }
 
 std::optional<LaunchPlace> read_numbers(const Seen& seen, const char* launcher, const Names& names) {
@@ -191,6 +188,26 @@ bool is_run_by(const facts::HostFacts& host, std::string_view program) {
 std::string describe(const LaunchPlace& place) {
   const std::string rank = fmt::format("{}={}", place.rank.origin, place.rank.value);
   return place.size ? fmt::format("{} (of {})", rank, place.size->value) : rank;
+}
+
+std::optional<std::string> find_prrte_host(std::string_view launch) {
+  constexpr std::string_view k_digits = "0123456789";
+  const std::size_t at = launch.find('@');
+  if (at == std::string_view::npos || !launch.starts_with("prte")) return std::nullopt;
+  launch = launch.substr(0, at);
+  const std::size_t first = launch.find('-');
+  const std::size_t last = launch.rfind('-');
+  if (first == std::string_view::npos || last <= first + 1 || last + 1 == launch.size()) return std::nullopt;
+  if (launch.find_first_not_of(k_digits, last + 1) != std::string_view::npos) return std::nullopt;
+  const std::string_view host = launch.substr(first + 1, last - first - 1);
+  return is_host_name(host) ? std::optional<std::string>(host) : std::nullopt;
+}
+
+bool is_address_text(std::string_view text) {
+  const bool dotted = text.find_first_not_of("0123456789.") == std::string_view::npos;
+  const bool colons = text.find(':') != std::string_view::npos &&
+                      text.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
+  return !text.empty() && text.size() <= 45 && (dotted || colons);
 }
 
 }  // namespace ddprun::allocation

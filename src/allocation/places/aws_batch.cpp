@@ -22,9 +22,7 @@ Sourced<int> count_from_main(const Sourced<int>& index, int main, int nodes) {
 std::optional<FoundPlace> read_aws_batch(const PlaceView& view) {
   const auto count = read_count(view.variables, "AWS_BATCH_JOB_NUM_NODES");
   if (!count) return std::nullopt;
-  FoundPlace place;
-  place.name = sourced(std::string("AWS Batch"), count->origin);
-  place.nodes = *count;
+  FoundPlace place = make_place("AWS Batch", count->origin, *count);
   // "uuid#N" on the nodes of one job.
   if (auto job = view.variables.text("AWS_BATCH_JOB_ID"))
     place.job = sourced(job->value.substr(0, job->value.find('#')), job->origin);
@@ -39,8 +37,8 @@ std::optional<FoundPlace> read_aws_batch(const PlaceView& view) {
   } else if (place.rank.value != 0) {
     refuse_half_set(fmt::format("{}={}", index->origin, index->value), k_main_address);
   }
-  const auto attempt = view.variables.number("AWS_BATCH_JOB_ATTEMPT", 1, k_most);
-  if (attempt) place.restart_count = sourced(static_cast<int>(attempt->value) - 1, attempt->origin);
+  const auto attempt = view.variables.count("AWS_BATCH_JOB_ATTEMPT", 1);
+  if (attempt) place.restart_count = sourced(attempt->value - 1, attempt->origin);
   return place;
 }
 

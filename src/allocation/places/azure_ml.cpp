@@ -41,9 +41,7 @@ std::optional<FoundPlace> read_azure_ml(const PlaceView& view) {
   const auto count = read_count(view.variables, "AZUREML_NODE_COUNT");
   if (!count) return std::nullopt;
   check_one_a_node(view.variables, *count);
-  FoundPlace place;
-  place.name = sourced(std::string("Azure ML"), count->origin);
-  place.nodes = *count;
+  FoundPlace place = make_place("Azure ML", count->origin, *count);
   place.job = view.variables.text("AZUREML_RUN_ID");
   if (count->value < 2) return place;
   auto index = read_index(view.variables, "NODE_RANK");

@@ -47,9 +47,7 @@ std::optional<FoundPlace> read_indexed_job(const PlaceView& view) {
         fmt::format("JOB_COMPLETION_INDEX={} is set, but not how many pods the job has", index->value),
         "add --nnodes with the completions of the job, or --nnodes 1 to use this pod alone");
   }
-  FoundPlace place;
-  place.name = sourced(std::string("Indexed Job"), index->origin);
-  place.nodes = *count;
+  FoundPlace place = make_place("Indexed Job", index->origin, *count);
   place.rank = *index;
   const std::string job = own.substr(0, own.size() - ending.size());
   place.job = sourced(job, "host name");

@@ -15,9 +15,7 @@ std::optional<FoundPlace> read_lepton(const PlaceView& view) {
   const auto job = view.variables.text("LEPTON_JOB_NAME");
   const auto count = read_count(view.variables, "LEPTON_JOB_TOTAL_WORKERS");
   if (!job || !count) return std::nullopt;
-  FoundPlace place;
-  place.name = sourced(std::string("Lepton"), count->origin);
-  place.nodes = *count;
+  FoundPlace place = make_place("Lepton", count->origin, *count);
   place.job = job;
   place.workers = read_workers(view.variables, "LEPTON_RESOURCE_ACCELERATOR_NUM");
   if (count->value < 2) return place;

@@ -39,9 +39,7 @@ std::string job_of_master(const std::string& address) {
 std::optional<FoundPlace> read_numbered_nodes(const PlaceView& view) {
   const auto count = find_node_count(view.variables);
   if (!count || !view.variables.has("NODE_RANK")) return std::nullopt;
-  FoundPlace place;
-  place.name = sourced(std::string("numbered nodes"), "NODE_RANK");
-  place.nodes = *count;
+  FoundPlace place = make_place("numbered nodes", "NODE_RANK", *count);
   place.workers = first_workers(
       view.variables,
       std::to_array({"NPROC_PER_NODE", "NUM_TRAINERS", "LOCAL_WORLD_SIZE", "NGPUS", "GPUS_PER_NODE"}));
@@ -63,9 +61,7 @@ std::optional<FoundPlace> read_numbered_pods(const PlaceView& view) {
   if (!several || !address || !variables.has("RANK") || variables.has("PET_NNODES") ||
       is_loopback_name(address->value))
     return std::nullopt;
-  FoundPlace place;
-  place.name = sourced(std::string("numbered pods"), "RANK");
-  place.nodes = *read_count(variables, "WORLD_SIZE");
+  FoundPlace place = make_place("numbered pods", "RANK", *read_count(variables, "WORLD_SIZE"));
   place.rank = *read_index(variables, "RANK");
   const HostText host = read_host_text(address->value, address->origin);
   place.address = sourced(host.host, address->origin);

@@ -2,30 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 #include "allocation/hostlist.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
 namespace ddprun::allocation::place_rows {
 
-namespace {
-
-std::optional<Sourced<int>> read_int(const Variables& variables, const std::string& name, int least) {
-  const auto number = variables.number(name, least, static_cast<int>(k_max_hosts));
-  if (!number) return std::nullopt;
-  return sourced(static_cast<int>(number->value), number->origin);
-}
-
-}  // namespace
-
 std::optional<Sourced<int>> read_count(const Variables& variables, const std::string& name) {
-  return read_int(variables, name, 1);
+  return variables.count(name, 1, k_max_hosts);
 }
 
 std::optional<Sourced<int>> read_index(const Variables& variables, const std::string& name) {
-  return read_int(variables, name, 0);
+  return variables.count(name, 0, k_max_hosts);
 }
 
 std::optional<Sourced<int>> read_workers(const Variables& variables, const std::string& name) {
@@ -50,6 +38,13 @@ std::optional<Sourced<int>> find_node_count(const Variables& variables) {
       return sourced(static_cast<int>(*number), name);
   }
   return std::nullopt;
+}
+
+FoundPlace make_place(const char* name, const std::string& mark, const Sourced<int>& nodes) {
+  FoundPlace place;
+  place.name = sourced(std::string(name), mark);
+  place.nodes = nodes;
+  return place;
 }
 
 void refuse_half_set(const std::string& mark, const std::string& missing) {

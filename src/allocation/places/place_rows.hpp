@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "allocation/places/place.hpp"
+#include "allocation/places/places.hpp"
 
 namespace ddprun::allocation::place_rows {
 
@@ -34,6 +34,8 @@ std::optional<FoundPlace> read_indexed_job(const PlaceView& view);
 // The count of nodes by the names that several places and users have for it; above 0.
 std::optional<Sourced<int>> find_node_count(const Variables& variables);
 
+// A place of that name, as `mark` shows.
+FoundPlace make_place(const char* name, const std::string& mark, const Sourced<int>& nodes);
 // A count or index, which limits its value; nothing where unset. Throws Error as Variables::number does.
 std::optional<Sourced<int>> read_count(const Variables& variables, const std::string& name);
 std::optional<Sourced<int>> read_index(const Variables& variables, const std::string& name);

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
-#include "allocation/hostlist.hpp"
 #include "allocation/manual.hpp"
 #include "allocation/places/place_rows.hpp"
 #include "base/error.hpp"

@@ -62,9 +62,8 @@ std::optional<FoundPlace> read_sagemaker(const PlaceView& view) {
   std::vector<std::string>& hosts = found->hosts.value;
   // As text, algo-10 before algo-2: so the toolkit numbers them.
   std::sort(hosts.begin(), hosts.end());
-  FoundPlace place;
-  place.name = sourced(std::string("SageMaker"), found->hosts.origin);
-  place.nodes = sourced(static_cast<int>(hosts.size()), found->hosts.origin);
+  FoundPlace place = make_place("SageMaker", found->hosts.origin,
+                                sourced(static_cast<int>(hosts.size()), found->hosts.origin));
   place.workers = read_workers(view.variables, "SM_NUM_GPUS");
   place.job = view.variables.text("TRAINING_JOB_ARN", "TRAINING_JOB_NAME");
   if (hosts.size() < 2) return place;

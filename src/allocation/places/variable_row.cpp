@@ -1,7 +1,6 @@
 // The places whose variables say all of it.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "allocation/places/host_text.hpp"

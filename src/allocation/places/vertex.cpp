@@ -67,9 +67,7 @@ std::optional<FoundPlace> read_vertex(const PlaceView& view) {
   if (first_pool == 0) source.refuse(fmt::format("its {} is empty", k_first_pool));
   const VertexTask task = read_task(spec, source);
   check_is_node(task, first_pool);
-  FoundPlace place;
-  place.name = sourced(std::string("Vertex AI"), k_spec);
-  place.nodes = sourced(static_cast<int>(hosts.size()), k_spec);
+  FoundPlace place = make_place("Vertex AI", k_spec, sourced(static_cast<int>(hosts.size()), k_spec));
   const int before = task.pool == k_first_pool ? 0 : static_cast<int>(first_pool);
   place.rank = sourced(before + task.index, k_spec);
   place.job = view.variables.text("CLOUD_ML_JOB_ID");

@@ -1,4 +1,4 @@
-#include "allocation/schedulers/flux.hpp"
+#include "allocation/schedulers/schedulers.hpp"
 
 #include "allocation/manual.hpp"
 #include "allocation/schedulers/job.hpp"

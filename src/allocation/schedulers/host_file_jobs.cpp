@@ -1,4 +1,4 @@
-#include "allocation/schedulers/host_file_jobs.hpp"
+#include "allocation/schedulers/schedulers.hpp"
 
 #include <fmt/format.h>
 
@@ -78,8 +78,8 @@ Job read_host_file_job(const HostFileRow& row, const facts::Snapshot& snapshot, 
   job.leak_hint = leak_hint_of(row);
   if (const auto id = variables.text(row.job)) job.base.job_id = *id;
   job.name = fmt::format("{} job {}", row.name, printable(job.base.job_id.value, 80));
-  const auto restarts = row.restarted[0] == '\0' ? std::nullopt : variables.number(row.restarted, 0, k_most);
-  if (restarts) job.base.restart_count = sourced(static_cast<int>(restarts->value), restarts->origin);
+  const auto restarts = row.restarted[0] == '\0' ? std::nullopt : variables.count(row.restarted, 0);
+  if (restarts) job.base.restart_count = *restarts;
   return job;
 }
 

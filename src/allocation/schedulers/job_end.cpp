@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-
 #include "allocation/schedulers/shown_fields.hpp"
 #include "base/text.hpp"
 

@@ -1,8 +1,6 @@
-#include "allocation/schedulers/lsf.hpp"
+#include "allocation/schedulers/schedulers.hpp"
 
 #include <fmt/format.h>
-
-#include <algorithm>
 
 #include "allocation/hostlist.hpp"
 #include "allocation/manual.hpp"

@@ -1,4 +1,4 @@
-#include "allocation/schedulers/pbs.hpp"
+#include "allocation/schedulers/schedulers.hpp"
 
 #include <fmt/format.h>
 

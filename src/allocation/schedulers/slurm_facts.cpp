@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "allocation/hostlist.hpp"
 #include "allocation/manual.hpp"
@@ -17,19 +16,9 @@ namespace {
 constexpr std::int64_t k_last_time = 253'402'300'799;  // the end of the year 9999
 
 const char* describe(SlurmContext context) {
-  switch (context) {
-    case SlurmContext::step:
-      return "a step";
-    case SlurmContext::batch:
-      return "a batch script";
-    case SlurmContext::interactive:
-      return "an interactive step";
-    case SlurmContext::external:
-      return "a shell adopted into the job";
-    case SlurmContext::shell:
-      return "a shell of salloc";
-  }
-  return "";
+  constexpr const char* k_names[] = {"a step", "a batch script", "an interactive step",
+                                     "a shell adopted into the job", "a shell of salloc"};
+  return k_names[static_cast<std::size_t>(context)];
 }
 
 // The job's fields onto an allocation that did not come from it.
@@ -58,14 +47,10 @@ Allocation start_allocation(const SlurmFacts& facts) {
   allocation.scheduler = sourced(facts::Scheduler::slurm, facts.job.id.origin);
   allocation.job_id = facts.job.id;
   allocation.job_nodes = facts.job.nodes;
-  const auto restarts = facts.variables.number("SLURM_RESTART_COUNT", 0, k_most);
-  allocation.restart_count =
-      restarts ? sourced(static_cast<int>(restarts->value), restarts->origin) : by_default(0);
+  allocation.restart_count = facts.variables.count("SLURM_RESTART_COUNT", 0).value_or(by_default(0));
   allocation.end_time = facts.variables.number("SLURM_JOB_END_TIME", 0, k_last_time);
-  if (facts.context != SlurmContext::shell) {
-    if (const auto cpus = facts.variables.number("SLURM_CPUS_ON_NODE", 1, k_most))
-      allocation.cpus_on_node = sourced(static_cast<int>(cpus->value), cpus->origin);
-  }
+  if (facts.context != SlurmContext::shell)
+    allocation.cpus_on_node = facts.variables.count("SLURM_CPUS_ON_NODE", 1).value_or(Sourced<int>{});
   apply_coordinator_flags(facts.options, allocation);
   return allocation;
 }

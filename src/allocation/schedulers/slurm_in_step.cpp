@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "allocation/hostlist.hpp"
 #include "allocation/launchers/launchers.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "allocation/hostlist.hpp"
@@ -28,9 +27,9 @@ Sourced<std::string> require_text(const Variables& variables, const std::string&
 }
 
 int require_number(const Variables& variables, const std::string& name) {
-  const auto value = variables.number(name, 0, k_most);
+  const auto value = variables.count(name, 0);
   if (!value) fail_torn(fmt::format("SLURM_STEP_ID is set, but {} is not", name));
-  return static_cast<int>(value->value);
+  return value->value;
 }
 
 void check_count(const Variables& variables, const std::string& name, std::int64_t counted,

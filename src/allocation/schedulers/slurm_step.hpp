@@ -1,7 +1,6 @@
 // How srun laid out its tasks: the part of the environment that is the step's and not the job's.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -6,7 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "facts/own_python.hpp"
 #include "facts/pbs_home.hpp"
@@ -14,12 +16,11 @@
 #include "facts/site_folders.hpp"
 #include "os/find_program.hpp"
 #include "os/libraries/munge.hpp"
-#include "os/machine/capture_ancestors.hpp"
 #include "os/machine/capture_gpus.hpp"
 #include "os/machine/capture_network.hpp"
 #include "os/machine/capture_processors.hpp"
-#include "os/machine/capture_sites.hpp"
 #include "os/machine/capture_step.hpp"
+#include "os/process/process_table.hpp"
 #include "os/read_file.hpp"
 
 namespace ddprun::os {
@@ -112,7 +113,43 @@ facts::HostFacts capture_host() {
   return host;
 }
 
+std::vector<std::string> list_json_files(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == ".json") paths.push_back(entry->path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  paths.resize(std::min(paths.size(), facts::k_site_files_limit));
+  return paths;
+}
+
 }  // namespace
+
+std::vector<facts::Ancestor> capture_ancestors() {
+  static constexpr std::size_t k_most = 64;
+  std::vector<facts::Ancestor> ancestors;
+  if (!sees_own_processes()) return ancestors;
+  for (int pid = ::getppid(); pid > 0 && ancestors.size() < k_most;) {
+    const std::string folder = fmt::format("/proc/{}", pid);
+    const auto stat = try_read_file(folder + "/stat");
+    if (!stat) break;
+    ancestors.push_back({pid, facts::parse_title(read_head(folder + "/cmdline", 1000))});
+    pid = facts::parse_parent_pid(*stat).value_or(0);
+  }
+  return ancestors;
+}
+
+std::map<std::string, std::string> capture_site_files(const std::vector<std::string>& folders) {
+  std::map<std::string, std::string> files;
+  for (const std::string& folder : folders) {
+    for (const std::string& path : list_json_files(folder)) {
+      files[path] = try_read_file(path, facts::k_site_file_limit).value_or("");
+    }
+  }
+  return files;
+}
 
 facts::Snapshot capture_snapshot(int argc, const char* const* argv) {
   facts::Snapshot snapshot;

@@ -24,7 +24,6 @@
 #include "inspect/native_stack.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
-#include "os/list_folder.hpp"
 #include "os/process/become.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/spawn.hpp"

@@ -7,9 +7,8 @@
 
 #include "os/capture/native_stacks.hpp"
 #include "os/clock.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/libraries/nvml.hpp"
-#include "os/process/helper_child.hpp"
 #include "os/process/process_usage.hpp"
 #include "os/system_failure.hpp"
 #include "status/stack_record.hpp"

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,7 +13,7 @@
 #include "base/text.hpp"
 #include "os/fd.hpp"
 #include "os/machine/capture_network.hpp"
-#include "os/private_folder.hpp"
+#include "os/private_files.hpp"
 
 namespace ddprun::os {
 
@@ -39,16 +38,13 @@ std::string remake_hint(const std::string& path) {
 }
 
 void check_ownership(const std::string& path, const struct stat& status) {
-  if (!S_ISREG(status.st_mode))
-    refuse(path, "it is not a regular file", "name another place with --key-file");
-  if (status.st_uid != ::geteuid()) {
-    refuse(path, fmt::format("it belongs to user {}, not to user {}", status.st_uid, ::geteuid()),
-           "name a file of your own with --key-file");
-  }
-  if ((status.st_mode & 0177) != 0) {
-    refuse(path, fmt::format("its mode is {:04o}, not 0600", status.st_mode & 07777),
-           fmt::format("chmod 600 {}, and remove it first if others may have read it", quoted(path)));
-  }
+  const std::string why = why_not_private(status);
+  if (why.empty()) return;
+  refuse(path, why,
+         !S_ISREG(status.st_mode) ? "name another place with --key-file"
+         : status.st_uid != ::geteuid()
+             ? "name a file of your own with --key-file"
+             : fmt::format("chmod 600 {}, and remove it first if others may have read it", quoted(path)));
 }
 
 SecretKey parse_key(const std::string& path, const std::string& text) {
@@ -87,19 +83,9 @@ void make_folder(const std::string& path) {
 // repeated NFS request reports EEXIST for our own success): the file is read again in either case.
 void make_key_file(const std::string& path) {
   make_folder(path);
-  const std::string text = random_key_text();
   const std::string temporary = fmt::format("{}.{}.{}", path, capture_host_name(), ::getpid());
-  ::unlink(temporary.c_str());
-  Fd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file) refuse_errno(path, "make");
-  const bool written = ::fchmod(file.get(), 0600) == 0 &&
-                       ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       ::fsync(file.get()) == 0;
-  const bool linked = written && ::link(temporary.c_str(), path.c_str()) == 0;
-  const int error = errno;
-  ::unlink(temporary.c_str());
-  errno = error;
-  if (!written || (!linked && error != EEXIST)) refuse_errno(path, "make");
+  errno = place_private_file(path, temporary, random_key_text(), ::link);
+  if (errno != 0 && errno != EEXIST) refuse_errno(path, "make");
 }
 
 }  // namespace

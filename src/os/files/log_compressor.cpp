@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "os/descriptors.hpp"
 #include "os/libraries/zstd.hpp"

@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <deque>
-#include <optional>
 #include <string>
 
 #include "os/fd.hpp"

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "os/descriptors.hpp"
 #include "os/files/log_compressor.hpp"
 #include "os/files/log_file.hpp"
+#include "os/process/child_socket.hpp"
 #include "os/process/helper_child.hpp"
 #include "os/system_failure.hpp"
 
@@ -192,24 +192,10 @@ LogWriter::LogWriter() {
 LogWriter::~LogWriter() { finish(); }
 
 void LogWriter::add(int id, Fd reader, Fd file, const std::string& path, const LogStyle& style) {
-  Request request{id, style};
-  const std::array<int, k_passed> passed{reader.get(), file.get()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof passed)> control{};
-  std::array<iovec, 2> parts{iovec{&request, sizeof request},
-                             iovec{const_cast<char*>(path.data()), path.size()}};
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = parts.size();
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof passed);
-  std::memcpy(CMSG_DATA(header), passed.data(), sizeof passed);
-  while (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) {
-    if (errno != EINTR) throw system_failure("the process that writes log files has ended", errno);
-  }
+  const Request request{id, style};
+  const std::string head(static_cast<const char*>(static_cast<const void*>(&request)), sizeof request);
+  if (!send_whole(socket_.get(), head + path, {reader.get(), file.get()}, TimePoint::max()))
+    throw system_failure("the process that writes log files has ended", errno);
 }
 
 void LogWriter::complete() {

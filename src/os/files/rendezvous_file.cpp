@@ -2,16 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "os/fd.hpp"
 #include "os/machine/capture_network.hpp"
-#include "os/private_folder.hpp"
+#include "os/private_files.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::os {
@@ -42,18 +43,8 @@ RendezvousFile::RendezvousFile(std::string path, std::string text)
   const int folder = make_private_folder(parts.folder);
   if (folder != 0 && folder != EEXIST) refuse(path_, folder);
   const std::string temporary = fmt::format("{}.{}.{}", path_, capture_host_name(), ::getpid());
-  ::unlink(temporary.c_str());
-  const Fd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file) refuse(path_, errno);
-  const bool written =
-      ::fchmod(file.get(), 0600) == 0 &&
-      ::write(file.get(), text_.data(), text_.size()) == static_cast<ssize_t>(text_.size()) &&
-      ::fsync(file.get()) == 0 && ::rename(temporary.c_str(), path_.c_str()) == 0;
-  const int error = errno;
-  if (!written) {
-    ::unlink(temporary.c_str());
-    refuse(path_, error);
-  }
+  const int error = place_private_file(path_, temporary, text_, ::rename);
+  if (error != 0) refuse(path_, error);
 }
 
 RendezvousFile::~RendezvousFile() {
@@ -76,13 +67,7 @@ RendezvousFileLook look_at_rendezvous_file(const std::string& path) {
   }
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return {{}, describe_errno(errno)};
-  if (!S_ISREG(status.st_mode)) return {{}, "it is not a regular file"};
-  if (status.st_uid != ::geteuid()) {
-    return {{}, fmt::format("it belongs to user {}, not to user {}", status.st_uid, ::geteuid())};
-  }
-  if ((status.st_mode & 0177) != 0) {
-    return {{}, fmt::format("its mode is {:04o}, not 0600", status.st_mode & 07777)};
-  }
+  if (std::string why = why_not_private(status); !why.empty()) return {{}, std::move(why)};
   std::string text(k_max_rendezvous_file + 1, '\0');
   const ssize_t got = ::read(file.get(), text.data(), text.size());
   if (got < 0) return {{}, describe_errno(errno)};

@@ -1,17 +1,13 @@
 #include "os/files/shared_index.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
-#include "base/error.hpp"
+#include "os/atomic_file.hpp"
 #include "os/read_file.hpp"
-#include "os/system_failure.hpp"
 #include "output/log_index.hpp"
 
 namespace ddprun::os {
@@ -37,29 +33,19 @@ std::vector<std::string> read_parts(const std::string& folder) {
 
 }  // namespace
 
-void replace_file(const std::string& path, const std::string& text) {
-  const std::string next = fmt::format("{}.{}", path, ::getpid());
-  std::ofstream file(next, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  std::error_code error;
-  if (file) fs::rename(next, path, error);
-  if (!file || error) throw system_failure("cannot write " + path, error ? error.value() : errno);
-}
-
 void write_index(const std::string& run_folder, int first_rank, const std::string& launch_id,
                  const std::string& part) {
   const std::string folder = run_folder + "/.index";
   const std::string index = run_folder + "/index.json";
   std::error_code ignored;
   fs::create_directories(folder, ignored);
-  replace_file(fmt::format("{}/rank-{:05}.json", folder, first_rank), part);
+  write_file(fmt::format("{}/rank-{:05}.json", folder, first_rank), part);
   if (first_rank != 0 && !output::is_index_of(launch_id, try_read_file(index, k_limit).value_or(""))) return;
   std::vector<std::string> seen;
   for (int round = 0; round < k_rounds; ++round) {
     std::vector<std::string> parts = read_parts(folder);
     if (round > 0 && parts == seen) return;
-    replace_file(index, output::merge_index_parts(launch_id, parts));
+    write_file(index, output::merge_index_parts(launch_id, parts));
     seen = std::move(parts);
   }
 }

@@ -5,9 +5,6 @@
 
 namespace ddprun::os {
 
-// Replaces the file at once: a reader finds the old text or the new one. Throws Error.
-void replace_file(const std::string& path, const std::string& text);
-
 // Writes this agent's part, and the index of all parts that are there: the agent of rank 0 always, the others
 // where that has done so. Whoever writes it looks again for what came meanwhile, so that the one who is last
 // has seen everything. Throws Error.

@@ -12,13 +12,10 @@
 #include <array>
 #include <cerrno>
 #include <memory>
-#include <utility>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "os/atomic_file.hpp"
-#include "os/list_folder.hpp"
-#include "os/private_folder.hpp"
+#include "os/private_files.hpp"
 #include "os/read_file.hpp"
 #include "os/system_failure.hpp"
 
@@ -107,11 +104,7 @@ bool StageFolder::share() { return lock(folder_, LOCK_SH) && is_current() && exi
 
 void StageFolder::empty() const { remove_below(path_, false); }
 
-void StageFolder::mark_complete(std::string_view text) const {
-  const std::string problem = replace_file(copy(k_complete_mark), text);
-  if (!problem.empty())
-    throw Error(fmt::format("cannot write {}: {}", printable(copy(k_complete_mark)), problem));
-}
+void StageFolder::mark_complete(std::string_view text) const { write_file(copy(k_complete_mark), text); }
 
 std::optional<std::string> StageFolder::completed() const {
   return try_read_file(copy(k_complete_mark), k_complete_limit);

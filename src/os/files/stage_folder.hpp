@@ -6,11 +6,9 @@
 // and what none could remove is free for the next ddprun to remove.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "os/fd.hpp"
 #include "staging/place.hpp"

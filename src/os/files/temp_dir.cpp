@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "os/private_folder.hpp"
+#include "os/private_files.hpp"
 #include "os/process/reaper.hpp"
 #include "os/system_failure.hpp"
 

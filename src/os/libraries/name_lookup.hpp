@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/lookup_limit.hpp"
+#include "base/duration.hpp"
 #include "os/process/answering_child.hpp"
 
 namespace ddprun::os {

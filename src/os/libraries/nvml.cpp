@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "base/text.hpp"
 #include "os/libraries/library_function.hpp"

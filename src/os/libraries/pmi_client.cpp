@@ -2,42 +2,30 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "os/clock.hpp"
+#include "os/descriptors.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::os {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct ReadLine {
   std::string text;     // without its end
   std::string problem;  // else why there is none, as in "it ..."
 };
 
-bool wait_readable(int descriptor, Clock::time_point deadline) {
-  while (true) {
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) return false;
-    pollfd ready{descriptor, POLLIN, 0};
-    const int found = ::poll(&ready, 1, static_cast<int>(std::min<Milliseconds::rep>(left.count(), 1 << 30)));
-    if (found > 0) return true;
-    if (found < 0 && errno != EINTR) return true;  // read says why
-  }
-}
-
 // Byte by byte: what follows the line may be for somebody else.
-ReadLine read_line(int descriptor, Clock::time_point deadline) {
+ReadLine read_line(int descriptor, TimePoint deadline) {
   ReadLine line;
   while (line.text.size() < facts::k_max_pmi_line) {
-    if (!wait_readable(descriptor, deadline)) return {{}, "said nothing"};
+    if (!wait_until_ready(descriptor, deadline)) return {{}, "said nothing"};
     char byte = 0;
     const ssize_t got = ::read(descriptor, &byte, 1);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -88,7 +76,7 @@ facts::KeyValueAnswer key_value_space_over_pmi(int descriptor, facts::PmiRequest
               fmt::format("it does not accept requests: {}", describe_errno(errno))};
     }
     const Milliseconds limit = barrier ? limits.barrier : limits.answer;
-    const ReadLine line = read_line(descriptor, Clock::now() + limit);
+    const ReadLine line = read_line(descriptor, now() + limit);
     if (!line.problem.empty()) {
       const std::string waited =
           line.problem == "said nothing" ? " for " + describe_duration(limit) : std::string();
@@ -101,7 +89,7 @@ facts::KeyValueAnswer key_value_space_over_pmi(int descriptor, facts::PmiRequest
 }
 
 void finish_pmi(int descriptor, Milliseconds limit) {
-  const Clock::time_point deadline = Clock::now() + limit;
+  const TimePoint deadline = now() + limit;
   if (!send_line(descriptor, std::string(facts::k_pmi_finalize))) return;
   while (true) {
     const ReadLine line = read_line(descriptor, deadline);

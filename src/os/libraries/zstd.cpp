@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "os/descriptors.hpp"
 #include "os/libraries/library_function.hpp"
-#include "os/process/helper_child.hpp"
 
 namespace ddprun::os {
 

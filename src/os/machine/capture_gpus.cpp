@@ -12,7 +12,6 @@
 
 #include "base/text.hpp"
 #include "facts/gpu_text.hpp"
-#include "os/list_folder.hpp"
 #include "os/machine/capture_pci.hpp"
 #include "os/read_file.hpp"
 

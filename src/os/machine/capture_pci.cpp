@@ -8,7 +8,6 @@
 #include "base/text.hpp"
 #include "facts/gpu_text.hpp"
 #include "facts/proc_text.hpp"
-#include "os/list_folder.hpp"
 #include "os/read_file.hpp"
 
 namespace ddprun::os {

@@ -8,7 +8,6 @@
 #include <map>
 
 #include "base/text.hpp"
-#include "facts/proc_text.hpp"
 #include "os/machine/own_cpus.hpp"
 #include "os/read_file.hpp"
 

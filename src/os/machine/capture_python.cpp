@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "os/list_folder.hpp"
 #include "os/read_file.hpp"
 
 namespace ddprun::os {

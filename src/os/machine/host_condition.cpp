@@ -18,7 +18,6 @@
 #include "base/text.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
-#include "os/list_folder.hpp"
 #include "os/read_file.hpp"
 #include "os/system_failure.hpp"
 

@@ -1,13 +1,11 @@
 #include "os/process/ask_program.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 
+#include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/become.hpp"
 #include "os/process/spawn.hpp"
@@ -23,10 +21,7 @@ std::string read_until(TimePoint deadline, int descriptor) {
   std::string text;
   std::array<char, 4096> chunk;
   while (text.size() < k_text_limit) {
-    const auto left =
-        std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-    pollfd waiting{descriptor, POLLIN, 0};
-    if (left <= 0 || ::poll(&waiting, 1, static_cast<int>(left)) <= 0) break;
+    if (!wait_until_ready(descriptor, deadline)) break;
     const ssize_t length = ::read(descriptor, chunk.data(), chunk.size());
     if (length <= 0) break;
     text.append(chunk.data(), static_cast<std::size_t>(length));
@@ -37,8 +32,8 @@ std::string read_until(TimePoint deadline, int descriptor) {
 }  // namespace
 
 std::string ask_program(const std::vector<std::string>& words, Milliseconds limit) {
-  const TimePoint deadline = std::chrono::steady_clock::now() + limit;
-  const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const TimePoint deadline = now() + limit;
+  const Fd null = open_null();
   Pipe pipe = make_pipe();
   SpawnRequest request;
   request.arguments = words;
@@ -52,7 +47,7 @@ std::string ask_program(const std::vector<std::string>& words, Milliseconds limi
   if (child == nullptr) return {};
   std::string text = read_until(deadline, pipe.reader.get());
   child->send_signal_to_family(SIGKILL);
-  while (!child->reap() && std::chrono::steady_clock::now() < deadline + limit) ::usleep(1000);
+  while (!child->reap() && now() < deadline + limit) ::usleep(1000);
   return text;
 }
 

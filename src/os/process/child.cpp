@@ -1,6 +1,5 @@
 #include "os/process/child.hpp"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -11,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "os/descriptors.hpp"
 #include "os/process/process_table.hpp"
 
 namespace ddprun::os {
@@ -18,6 +18,7 @@ namespace ddprun::os {
 namespace {
 
 constexpr Milliseconds k_longest_ending{1000};
+constexpr auto k_by_pidfd = static_cast<idtype_t>(3);  // P_PIDFD, which older headers lack
 
 // A second time where it is refused: nobody would ask again, since SIGCHLD comes once.
 bool ask_now(idtype_t type, int id, int flags, siginfo_t& info) {
@@ -27,15 +28,21 @@ bool ask_now(idtype_t type, int id, int flags, siginfo_t& info) {
 
 // Does not reap: of one that we trace (held_signals.hpp) a stop is shown too, which nobody else would see
 // then.
-std::optional<ExitStatus> look_at_end(int pid) {
+std::optional<ExitStatus> look_at_end(idtype_t type, int id) {
   siginfo_t info{};
-  if (!ask_now(P_PID, pid, WEXITED | WNOWAIT, info)) return std::nullopt;
+  if (!ask_now(type, id, WEXITED | WNOWAIT, info)) return std::nullopt;
   if (info.si_pid == 0 || info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) return std::nullopt;
   ExitStatus status;
   status.kind = info.si_code == CLD_EXITED ? ExitStatus::Kind::exited : ExitStatus::Kind::signalled;
   status.value = info.si_status;
   status.core_dumped = info.si_code == CLD_DUMPED;
   return status;
+}
+
+std::optional<ExitStatus> reap_one(idtype_t type, int id) {
+  const auto status = look_at_end(type, id);
+  siginfo_t info{};
+  return status && ask_now(type, id, WEXITED, info) ? status : std::nullopt;
 }
 
 // One of our children that has ended and is not reaped; 0: there is none.
@@ -51,7 +58,7 @@ Child::Child(int pid, Fd pidfd, bool leads_group, std::shared_ptr<SharedStart> s
 
 std::optional<ExitStatus> Child::ending() {
   if (ending_) return ending_;
-  ending_ = look_at_end(pid_);
+  ending_ = look_at_end(P_PID, pid_);
   const auto failure = ending_ && start_ ? start_->failure() : std::nullopt;
   if (failure) ending_ = not_started(*failure);
   return ending_;
@@ -113,8 +120,7 @@ EndingChild& EndingChild::operator=(EndingChild&& other) noexcept {
 // A tracer may hold back an ending that the pidfd shows.
 void EndingChild::wait() noexcept {
   if (pid_ < 0) return;
-  pollfd ended{pidfd_.get(), POLLIN, 0};
-  if (pidfd_) ::poll(&ended, 1, static_cast<int>(k_longest_ending.count()));
+  if (pidfd_) wait_until_ready(pidfd_.get(), std::chrono::steady_clock::now() + k_longest_ending);
   const auto deadline = std::chrono::steady_clock::now() + k_longest_ending;
   siginfo_t info{};
   while (!reap(pid_) && ask_now(P_PID, pid_, WEXITED | WNOWAIT, info) &&
@@ -123,11 +129,8 @@ void EndingChild::wait() noexcept {
   pid_ = -1;
 }
 
-std::optional<ExitStatus> reap(int pid) {
-  const auto status = look_at_end(pid);
-  siginfo_t info{};
-  return status && ask_now(P_PID, pid, WEXITED, info) ? status : std::nullopt;
-}
+std::optional<ExitStatus> reap(int pid) { return reap_one(P_PID, pid); }
+std::optional<ExitStatus> reap(const Fd& pidfd) { return reap_one(k_by_pidfd, pidfd.get()); }
 
 Fd open_pidfd(int pid) { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
 
@@ -156,15 +159,6 @@ std::size_t kill_descendants(const std::vector<int>& except) {
     }
   }
   return descendants.size();
-}
-
-bool kill_all_descendants(const std::vector<int>& except, Milliseconds limit) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (kill_descendants(except) != 0) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(Milliseconds(2));
-  }
-  return true;
 }
 
 }  // namespace ddprun::os

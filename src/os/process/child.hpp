@@ -7,10 +7,8 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "base/duration.hpp"
 #include "base/exit_status.hpp"
 #include "os/fd.hpp"
 #include "os/process/spawn_failure.hpp"
@@ -74,6 +72,7 @@ class EndingChild {
 
 // Reaps exactly this child without waiting; nothing when it runs or is no child of ours.
 std::optional<ExitStatus> reap(int pid);
+std::optional<ExitStatus> reap(const Fd& pidfd);
 // Empty before Linux 5.3 or when there is no such process.
 Fd open_pidfd(int pid);
 
@@ -87,7 +86,5 @@ void reap_orphans(const std::vector<int>& known);
 // and is ours. Returns how many were still there; call again until 0, since a killed process takes a moment
 // and a new one may have been forked behind our back. Every Child not yet reaped has to be among `except`.
 std::size_t kill_descendants(const std::vector<int>& except);
-// Rounds until none is left; false when some are still there after `limit` (asleep in the kernel).
-bool kill_all_descendants(const std::vector<int>& except, Milliseconds limit);
 
 }  // namespace ddprun::os

@@ -1,21 +1,19 @@
 #include "os/process/child_call.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 
 #include "base/error.hpp"
+#include "os/clock.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::os {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // The answer goes through the pipe behind its length, so that a child that dies half-way is noticed.
 using Length = std::uint64_t;
@@ -35,7 +33,7 @@ std::string describe_end(const std::optional<ExitStatus>& status) {
 
 enum class Reading { complete, ended, too_long, timed_out };
 
-Reading read_answer(int pipe, Clock::time_point deadline, std::size_t limit, std::string& message) {
+Reading read_answer(int pipe, TimePoint deadline, std::size_t limit, std::string& message) {
   while (true) {
     Length length = 0;
     if (message.size() >= sizeof length) {
@@ -43,11 +41,7 @@ Reading read_answer(int pipe, Clock::time_point deadline, std::size_t limit, std
       if (length > limit) return Reading::too_long;
       if (message.size() - sizeof length >= length) return Reading::complete;
     }
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) return Reading::timed_out;
-    pollfd ready{pipe, POLLIN, 0};
-    if (::poll(&ready, 1, static_cast<int>(std::min<Milliseconds::rep>(left.count(), 1 << 30))) <= 0)
-      continue;
+    if (now() >= deadline || !wait_until_ready(pipe, deadline)) return Reading::timed_out;
     char buffer[65536];
     const ssize_t got = ::read(pipe, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
@@ -59,7 +53,7 @@ Reading read_answer(int pipe, Clock::time_point deadline, std::size_t limit, std
 }  // namespace
 
 ChildCall::ChildCall(const std::function<std::string()>& function, std::size_t limit)
-    : start_(Clock::now()), limit_(limit) {
+    : start_(now()), limit_(limit) {
   try {
     child_.emplace([&] { return with_length(function()); }, "start a process for it");
   } catch (const Error& error) {

@@ -1,7 +1,6 @@
 #include "os/process/child_socket.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "os/clock.hpp"
+#include "os/descriptors.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::os {
@@ -18,12 +17,6 @@ namespace {
 
 constexpr std::size_t k_most_descriptors = 3;
 constexpr std::size_t k_longest_line = 4096;
-
-bool wait_for(int socket, short event, TimePoint deadline) {
-  const auto left = std::chrono::ceil<Milliseconds>(deadline - now());
-  pollfd polled{socket, event, 0};
-  return left > Milliseconds{0} && ::poll(&polled, 1, static_cast<int>(left.count())) >= 0;
-}
 
 ssize_t send_some(int socket, std::string_view text, const std::vector<int>& descriptors) {
   iovec part{const_cast<char*>(text.data()), text.size()};
@@ -64,7 +57,7 @@ bool send_whole(int socket, std::string_view text, const std::vector<int>& descr
     if (sent > 0) {
       passed = true;
       text.remove_prefix(static_cast<std::size_t>(sent));
-    } else if (!would_wait() || !wait_for(socket, POLLOUT, deadline)) {
+    } else if (!would_wait() || !wait_until_ready(socket, deadline, POLLOUT)) {
       return false;
     }
   }
@@ -79,7 +72,7 @@ std::optional<std::string> receive_line(int socket, TimePoint deadline) {
     if (size == 1) {
       if (next == '\n') return line;
       line.push_back(next);
-    } else if (size == 0 || !would_wait() || !wait_for(socket, POLLIN, deadline)) {
+    } else if (size == 0 || !would_wait() || !wait_until_ready(socket, deadline)) {
       return std::nullopt;
     }
   }

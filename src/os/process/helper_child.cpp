@@ -1,6 +1,5 @@
 #include "os/process/helper_child.hpp"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -10,38 +9,21 @@
 
 #include <cerrno>
 
+#include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/blocked_signals.hpp"
+#include "os/process/child.hpp"
 
 namespace ddprun::os {
 
 namespace {
 
-constexpr auto k_by_pidfd = static_cast<idtype_t>(3);  // P_PIDFD, which older headers lack
+constexpr Milliseconds k_end_limit{1000};
 
-constexpr int k_end_limit = 1000;  // ms
-
-ExitStatus status_of(const siginfo_t& ended) {
-  ExitStatus status;
-  status.kind = ended.si_code == CLD_EXITED ? ExitStatus::Kind::exited : ExitStatus::Kind::signalled;
-  status.value = ended.si_status;
-  return status;
-}
-
-std::optional<ExitStatus> collect(idtype_t kind, int which) {
-  siginfo_t ended{};
-  while (::waitid(kind, static_cast<id_t>(which), &ended, WEXITED | WNOHANG) < 0) {
-    if (errno != EINTR) return std::nullopt;
-  }
-  return ended.si_pid != 0 ? std::optional(status_of(ended)) : std::nullopt;
-}
-
-std::optional<ExitStatus> end_by_pidfd(int process) {
-  ::syscall(SYS_pidfd_send_signal, process, SIGKILL, nullptr, 0);
-  pollfd ended{process, POLLIN, 0};
-  while (::poll(&ended, 1, k_end_limit) < 0 && errno == EINTR) {
-  }
-  return collect(k_by_pidfd, process);
+std::optional<ExitStatus> end_by_pidfd(const Fd& process) {
+  ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+  wait_until_ready(process.get(), now() + k_end_limit);
+  return reap(process);
 }
 
 std::optional<ExitStatus> end_by_number(pid_t child) {
@@ -49,8 +31,8 @@ std::optional<ExitStatus> end_by_number(pid_t child) {
   if (::waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) != 0)
     return std::nullopt;
   ::kill(child, SIGKILL);
-  for (int waited = 0; waited < k_end_limit; ++waited) {
-    if (const auto status = collect(P_PID, child)) return status;
+  for (const TimePoint deadline = now() + k_end_limit; now() < deadline;) {
+    if (const auto status = reap(child)) return status;
     const timespec moment{0, 1000000};
     ::nanosleep(&moment, nullptr);
   }
@@ -93,17 +75,7 @@ pid_t fork_outliving_helper(const char* name, const std::vector<int>& kept,
 
 std::optional<ExitStatus> end_helper(pid_t child, const Fd& process) {
   if (child <= 0) return std::nullopt;
-  return process ? end_by_pidfd(process.get()) : end_by_number(child);
-}
-
-bool write_whole(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
+  return process ? end_by_pidfd(process) : end_by_number(child);
 }
 
 }  // namespace ddprun::os

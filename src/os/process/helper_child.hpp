@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "base/exit_status.hpp"
@@ -30,8 +29,5 @@ pid_t fork_outliving_helper(const char* name, const std::vector<int>& kept,
 // any more. Nothing: it was reaped already, or the kernel holds it, inside a driver say, for longer than a
 // second.
 std::optional<ExitStatus> end_helper(pid_t child, const Fd& process);
-
-// False when the reader has gone.
-bool write_whole(int descriptor, std::string_view bytes);
 
 }  // namespace ddprun::os

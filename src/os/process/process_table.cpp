@@ -1,6 +1,5 @@
 #include "os/process/process_table.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -9,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <set>
 
 #include "base/text.hpp"
@@ -99,13 +97,11 @@ bool sees_own_processes() {
 
 ProcessTable capture_processes() {
   if (!sees_own_processes()) return {};
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc"), ::closedir);
   ProcessTable table;
-  if (!directory) return table;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const auto pid = parse_integer(static_cast<const char*>(entry->d_name));
-    if (!pid) continue;
-    if (auto process = read_process(static_cast<int>(*pid))) table.push_back(std::move(*process));
+  for (const std::string& name : list_folder("/proc")) {
+    const auto pid = parse_integer(name);
+    auto process = pid ? read_process(static_cast<int>(*pid)) : std::nullopt;
+    if (process) table.push_back(std::move(*process));
   }
   return table;
 }

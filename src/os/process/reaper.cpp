@@ -21,16 +21,12 @@
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "base/error.hpp"
 #include "facts/schedulers.hpp"
 #include "os/descriptors.hpp"
-#include "os/process/child.hpp"
 #include "os/process/process_table.hpp"
 #include "os/read_file.hpp"
 #include "os/system_failure.hpp"
@@ -53,15 +49,7 @@ struct Message {
 };
 
 std::string read_environment(int pid) {
-  const Fd file(::open(fmt::format("/proc/{}/environ", pid).c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  std::array<char, 16384> chunk;
-  while (file && text.size() < k_environment_limit) {
-    const ssize_t length = ::read(file.get(), chunk.data(), chunk.size());
-    if (length <= 0) break;
-    text.append(chunk.data(), static_cast<std::size_t>(length));
-  }
-  return text;
+  return read_head(fmt::format("/proc/{}/environ", pid), k_environment_limit);
 }
 
 std::optional<std::string> find_entry(const std::string& environment, const std::string& name) {
@@ -198,11 +186,8 @@ Heard listen(int reader, pid_t parent) {
 void wait_for_ends(const ProcessTable& killed) {
   const auto deadline = std::chrono::steady_clock::now() + k_pause;
   for (const ProcessEntry& process : killed) {
-    const Fd ended = open_pidfd(process.pid);
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left <= Milliseconds{0}) return;
-    pollfd look{ended.get(), POLLIN, 0};  // without a pidfd (before Linux 5.3) this is only the pause
-    ::poll(&look, 1, static_cast<int>(left.count()));
+    // Without a pidfd (before Linux 5.3) this is only the pause.
+    if (!wait_until_ready(open_pidfd(process.pid).get(), deadline)) return;
   }
 }
 
@@ -231,13 +216,9 @@ void have_killed_what_is_left(const std::vector<int>& leaders, const std::string
   const Fd ended = open_pidfd(killer);
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!reap(killer)) {
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left <= Milliseconds{0}) {
-      ::kill(killer, SIGKILL);
-      return;
-    }
-    pollfd look{ended.get(), POLLIN, 0};
-    ::poll(&look, 1, static_cast<int>((ended ? left : std::min(left, k_pause)).count()));
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline) return void(::kill(killer, SIGKILL));
+    wait_until_ready(ended.get(), ended ? deadline : std::min(deadline, now + k_pause));
   }
 }
 

@@ -1,16 +1,13 @@
 #include "os/process/serving_child.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "base/text.hpp"
+#include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/child.hpp"
 #include "os/process/helper_child.hpp"
@@ -19,19 +16,6 @@
 namespace ddprun::os {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-bool is_readable(int socket, Clock::time_point deadline) {
-  Milliseconds left{};
-  do {
-    left = std::max(Milliseconds{0}, std::chrono::ceil<Milliseconds>(deadline - Clock::now()));
-    pollfd ready{socket, POLLIN, 0};
-    const auto limit = static_cast<int>(std::min<Milliseconds::rep>(left.count(), 1 << 30));
-    if (::poll(&ready, 1, limit) > 0) return true;
-  } while (left.count() > 0);
-  return false;
-}
 
 // One message, since the sockets keep their borders; nothing at the other side's end.
 std::optional<std::string> receive(int socket) {
@@ -55,7 +39,7 @@ bool send(int socket, const std::string& message) {
 int serve_until_idle(int socket, const std::function<ServingChild::Serve()>& prepare, Milliseconds idle) {
   socket = close_all_but(socket);
   const ServingChild::Serve serve = prepare();
-  while (is_readable(socket, Clock::now() + idle)) {
+  while (wait_until_ready(socket, now() + idle)) {
     const auto request = receive(socket);
     if (!request || !send(socket, '.' + serve(request->substr(1)))) break;
   }
@@ -91,7 +75,7 @@ void ServingChild::end() {
 ChildAnswer ServingChild::ask(const std::string& request, Milliseconds deadline) {
   if (request.size() >= k_limit) return {std::nullopt, fmt::format("more than {} bytes", k_limit), false};
   const std::string message = '.' + request;
-  const Clock::time_point until = Clock::now() + deadline;
+  const TimePoint until = now() + deadline;
   // One that has left for want of requests shows only now.
   for (bool fresh = child_ < 0;; fresh = true) {
     if (const std::string problem = fresh ? start(message) : ""; !problem.empty()) {
@@ -99,7 +83,7 @@ ChildAnswer ServingChild::ask(const std::string& request, Milliseconds deadline)
       return {std::nullopt, problem, false};
     }
     const bool sent = fresh || send(socket_.get(), message);
-    if (sent && !is_readable(socket_.get(), until)) {
+    if (sent && !wait_until_ready(socket_.get(), until)) {
       end();
       return {std::nullopt, fmt::format("no answer within {}", describe_duration(deadline)), true};
     }

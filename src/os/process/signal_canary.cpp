@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/error.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/blocked_signals.hpp"
 #include "os/process/child.hpp"

@@ -4,7 +4,6 @@
 
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
-#include "os/list_folder.hpp"
 #include "os/process/process_table.hpp"
 #include "os/read_file.hpp"
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
+#include <variant>
 
 #include "base/error.hpp"
 #include "base/text.hpp"

@@ -41,8 +41,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "rendezvous/address_choice.hpp"

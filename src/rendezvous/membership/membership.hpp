@@ -51,7 +51,6 @@ class Membership {
   bool takes_part(AgentIndex agent) const { return at(agent).position.has_value(); }
   // Those that are here.
   const std::map<ConnectionId, AgentIndex>& here() const { return here_; }
-  bool all_here() const { return here_.size() == members_.size(); }
   // Their nodes: with one agent a task, hosts.
   int nodes_here() const;
   std::vector<int> missing() const;

@@ -12,7 +12,6 @@
 // knows better.
 #pragma once
 
-#include <optional>
 #include <set>
 #include <vector>
 

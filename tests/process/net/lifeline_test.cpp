@@ -13,7 +13,6 @@
 #include "net/lifeline_client.hpp"
 #include "net/lifeline_server.hpp"
 #include "net/sealed_stream.hpp"
-#include "net/secret_text.hpp"
 #include "os/descriptors.hpp"
 
 using namespace ddprun;

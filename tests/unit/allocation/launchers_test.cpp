@@ -1,6 +1,6 @@
 #include "allocation/launchers/launchers.hpp"
 
-#include "allocation/launchers/launcher_host.hpp"
+#include "allocation/launchers/launcher_rows.hpp"
 #include "base/error.hpp"
 #include "catch.hpp"
 

@@ -1,7 +1,6 @@
 #include "store/request.hpp"
 
 #include "catch.hpp"
-#include "store/request_scanner.hpp"
 #include "store_wire.hpp"
 
 using namespace ddprun;

@@ -26,7 +26,7 @@ struct Fixture {
     complaint = service.receive(client, bytes, reply, deliveries).value_or("");
     turns = 1;
     while (complaint.empty() && service.paused(client) && !service.starved(client)) {
-      complaint = service.proceed(client, reply, deliveries).value_or("");
+      complaint = service.receive(client, {}, reply, deliveries).value_or("");
       ++turns;
     }
     for (const StoreDelivery& delivery : deliveries) {

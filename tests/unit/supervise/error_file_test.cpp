@@ -1,4 +1,4 @@
-#include "supervise/error_file.hpp"
+#include "supervise/report.hpp"
 
 #include "catch.hpp"
 

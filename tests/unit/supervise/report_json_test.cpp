@@ -1,7 +1,6 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "supervise/error_file.hpp"
 #include "supervise/report.hpp"
 
 using namespace ddprun;

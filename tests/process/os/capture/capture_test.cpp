@@ -12,11 +12,9 @@
 #include "catch.hpp"
 #include "facts/site_folders.hpp"
 #include "fake_root.hpp"
-#include "os/machine/capture_ancestors.hpp"
 #include "os/machine/capture_gpus.hpp"
 #include "os/machine/capture_network.hpp"
 #include "os/machine/capture_processors.hpp"
-#include "os/machine/capture_sites.hpp"
 #include "os/process/child_call.hpp"
 
 using namespace ddprun;

@@ -8,7 +8,6 @@
 #include "catch.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/child.hpp"
-#include "os/process/helper_child.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

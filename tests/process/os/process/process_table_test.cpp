@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "catch.hpp"
-#include "os/machine/capture_ancestors.hpp"
+#include "os/capture/capture.hpp"
 #include "os/process/child_call.hpp"
 #include "processes.hpp"
 

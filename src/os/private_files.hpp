@@ -1,0 +1,21 @@
+// Folders and files for this user alone, whatever the umask is.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <string>
+
+namespace ddprun::os {
+
+// Makes it; 0, else errno, EEXIST where something of that name is there.
+int make_private_folder(const std::string& path);
+
+// Has `place` (link(2), rename(2)) give the name `path` to a file with this text that is on the disk under
+// `temporary`, which is no name of anything then. 0, else errno.
+int place_private_file(const std::string& path, const std::string& temporary, const std::string& text,
+                       int (*place)(const char* temporary, const char* path));
+
+// "it belongs to user 0, not to user 1000": why a file is not this user's alone; empty: it is.
+std::string why_not_private(const struct stat& status);
+
+}  // namespace ddprun::os
