@@ -2,11 +2,15 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 
+#include "base/error.hpp"
 #include "net/store_server_impl.hpp"
 #include "net/timers.hpp"
 
