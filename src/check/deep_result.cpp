@@ -44,7 +44,7 @@ void judge_errors(const std::vector<DeepResult>& results, std::vector<Finding>& 
     std::vector<std::string> numbers;
     for (const DeepResult* each : ranks) {
       if (numbers.size() < 8) numbers.push_back(std::to_string(each->rank));
-      if (std::find(finding.hosts.begin(), finding.hosts.end(), each->host) == finding.hosts.end())
+      if (std::ranges::find(finding.hosts, each->host) == finding.hosts.end())
         finding.hosts.push_back(each->host);
     }
     finding.what = fmt::format("rank {}{}: {}", join(numbers, ","),

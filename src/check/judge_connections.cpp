@@ -118,11 +118,10 @@ std::vector<int> doubtful_connections(const std::vector<HostRecord>& records) {
   const Typical typical = typical_of(records);
   std::vector<int> ranks;
   for (const HostRecord& record : records) {
-    const bool doubtful =
-        std::any_of(record.connections.begin(), record.connections.end(), [&](const Connection& each) {
-          return !each.problem.empty() || each.stalled || is_slow(each, typical.rate) ||
-                 is_far(each, typical.latency);
-        });
+    const bool doubtful = std::ranges::any_of(record.connections, [&](const Connection& each) {
+      return !each.problem.empty() || each.stalled || is_slow(each, typical.rate) ||
+             is_far(each, typical.latency);
+    });
     if (doubtful) ranks.push_back(record.rank);
   }
   return ranks;

@@ -17,7 +17,7 @@ bool is_loopback(const std::string& address) { return address.starts_with("127."
 bool is_ipv6(const std::string& address) { return address.find(':') != std::string::npos; }
 
 bool has(const std::vector<std::string>& addresses, const std::string& address) {
-  return std::find(addresses.begin(), addresses.end(), address) != addresses.end();
+  return std::ranges::find(addresses, address) != addresses.end();
 }
 
 // gloo binds to what the node's own name leads to, unless it is told an interface.
@@ -38,7 +38,7 @@ void judge_own_name(const HostRecord& record, std::vector<Finding>& findings) {
     return;
   }
   const std::string listed = printable(join(found, ", "), 120);
-  if (std::all_of(found.begin(), found.end(), is_loopback)) {
+  if (std::ranges::all_of(found, is_loopback)) {
     findings.push_back(
         {without_interface(record),
          "names",
@@ -48,8 +48,8 @@ void judge_own_name(const HostRecord& record, std::vector<Finding>& findings) {
          "gloo"});
     return;
   }
-  const bool any_own = std::any_of(
-      found.begin(), found.end(), [&](const std::string& address) { return has(record.addresses, address); });
+  const bool any_own =
+      std::ranges::any_of(found, [&](const std::string& address) { return has(record.addresses, address); });
   if (!any_own) {
     findings.push_back({without_interface(record),
                         "names",
@@ -96,8 +96,8 @@ void judge_names_of_others(const HostRecord& record, const Connection& connectio
                            const std::vector<std::string>& addresses, std::vector<Finding>& findings) {
   const std::vector<std::string>& found = connection.name_addresses;
   if (found.empty()) return;  // addresses are used where names are unknown
-  const bool right = std::any_of(found.begin(), found.end(),
-                                 [&](const std::string& address) { return has(addresses, address); });
+  const bool right =
+      std::ranges::any_of(found, [&](const std::string& address) { return has(addresses, address); });
   if (right) return;
   findings.push_back({Mark::warning,
                       "names",
@@ -118,8 +118,8 @@ void judge_names(const HostRecord& record, bool several, std::vector<Finding>& f
 void judge_peer_names(const std::vector<HostRecord>& records, std::vector<Finding>& findings) {
   for (const HostRecord& record : records) {
     for (const Connection& connection : record.connections) {
-      const auto peer = std::find_if(records.begin(), records.end(),
-                                     [&](const HostRecord& each) { return each.rank == connection.to_rank; });
+      const auto peer = std::ranges::find_if(
+          records, [&](const HostRecord& each) { return each.rank == connection.to_rank; });
       if (peer != records.end()) judge_names_of_others(record, connection, peer->addresses, findings);
     }
   }

@@ -94,8 +94,8 @@ void judge_interface(const HostRecord& record, const char* name, bool exact, std
   const std::string value = set->second.substr(set->second.front() == '=' ? 1 : 0);
   const bool whole = exact || set->second.front() == '=';
   const auto names = split(value, ',');
-  const bool known = std::any_of(names.begin(), names.end(), [&](const std::string& part) {
-    return std::any_of(record.interfaces.begin(), record.interfaces.end(), [&](const std::string& each) {
+  const bool known = std::ranges::any_of(names, [&](const std::string& part) {
+    return std::ranges::any_of(record.interfaces, [&](const std::string& each) {
       return whole ? each == part : each.starts_with(part);
     });
   });

@@ -45,8 +45,7 @@ std::optional<std::string> get_until(net::StoreClient& store, const std::string&
 
 // Several workers of one host are one node.
 void add_worker(std::vector<MetNode>& nodes, const MetNode& worker) {
-  auto node =
-      std::find_if(nodes.begin(), nodes.end(), [&](const MetNode& each) { return each.host == worker.host; });
+  auto node = std::ranges::find_if(nodes, [&](const MetNode& each) { return each.host == worker.host; });
   if (node == nodes.end()) node = nodes.insert(node, worker);
   ++node->workers;
 }

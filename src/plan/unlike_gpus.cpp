@@ -22,7 +22,7 @@ template <class Groups, class Key>
 void add_host(Groups& groups, const Key& key, const Announcement& announcement) {
   std::vector<std::string>& hosts = groups[key];
   const std::string host = printable(announcement.host);
-  if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+  if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
 }
 
 std::vector<allocation::Notice> find_missing(const std::vector<Announcement>& announcements) {

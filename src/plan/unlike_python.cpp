@@ -24,7 +24,7 @@ HostsByVersions group_by_versions(const std::vector<Announcement>& announcements
                                              printable(each.python.version, 16));
     std::vector<std::string>& hosts = groups[versions];
     const std::string host = printable(each.host);
-    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
   }
   return groups;
 }

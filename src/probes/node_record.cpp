@@ -89,8 +89,7 @@ void add_versions(check::HostRecord& record, const facts::Snapshot& snapshot) {
 void add_addresses(check::HostRecord& record, const CheckedNode& node, const facts::HostFacts& host) {
   for (const facts::InterfaceAddress& each : host.addresses) {
     if (!each.loopback) record.addresses.push_back(each.address);
-    if (std::find(record.interfaces.begin(), record.interfaces.end(), each.interface) ==
-        record.interfaces.end())
+    if (std::ranges::find(record.interfaces, each.interface) == record.interfaces.end())
       record.interfaces.push_back(each.interface);
   }
   record.address = node.address;

@@ -42,8 +42,8 @@ int width_of(const CoreLine& line) {
 }
 
 int rows_of(const std::vector<DeviceMark>& devices, facts::DeviceKind kind) {
-  return static_cast<int>(std::count_if(devices.begin(), devices.end(),
-                                        [&](const DeviceMark& device) { return device.kind == kind; }));
+  return static_cast<int>(
+      std::ranges::count_if(devices, [&](const DeviceMark& device) { return device.kind == kind; }));
 }
 
 // Cards that would make a box higher than its GPUs do stand in several columns.

@@ -47,7 +47,7 @@ int allowed_cores(const NodeLayout& layout) {
   const auto allowed = [](const CoreMark& core) { return core.holder.kind != CpuHolder::Kind::forbidden; };
   std::ptrdiff_t count = 0;
   for (const NodeBox* box : boxes_of(layout)) {
-    for (const CoreGroup& group : box->groups) count += std::count_if(group.begin(), group.end(), allowed);
+    for (const CoreGroup& group : box->groups) count += std::ranges::count_if(group, allowed);
   }
   return static_cast<int>(count);
 }
@@ -90,7 +90,7 @@ std::string mark_of(const CpuHolder& holder, bool numbers) {
 }
 
 bool needs_numbers(const plan::LaunchPlan& plan) {
-  return std::any_of(plan.planned.begin(), plan.planned.end(), [](const plan::PlannedWorker& worker) {
+  return std::ranges::any_of(plan.planned, [](const plan::PlannedWorker& worker) {
     return worker.local_rank.value >= static_cast<int>(k_digits.size());
   });
 }
@@ -109,8 +109,8 @@ std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const plan::Lau
 
 std::string describe_node(const NodeLayout& layout, const facts::HostFacts& host) {
   const facts::Topology& topology = host.topology.value();
-  const auto nodes = std::count_if(topology.nodes.begin(), topology.nodes.end(),
-                                   [](const facts::MemoryNode& node) { return !node.cpus.empty(); });
+  const auto nodes =
+      std::ranges::count_if(topology.nodes, [](const facts::MemoryNode& node) { return !node.cpus.empty(); });
   const int cores = static_cast<int>(topology.cores.size());
   const int allowed = allowed_cores(layout);
   return fmt::format("{}, {}, {}{}{}; from {}", count_of(topology.packages, "package"),
@@ -143,8 +143,8 @@ std::string empty_nodes_text(const NodeLayout& layout) {
 }
 
 bool any_bound(const plan::LaunchPlan& plan) {
-  return std::any_of(plan.planned.begin(), plan.planned.end(),
-                     [](const plan::PlannedWorker& worker) { return !worker.binding.cpus.empty(); });
+  return std::ranges::any_of(plan.planned,
+                             [](const plan::PlannedWorker& worker) { return !worker.binding.cpus.empty(); });
 }
 
 std::string policy_name(facts::MemoryPolicy policy) {
