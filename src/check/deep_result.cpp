@@ -6,8 +6,6 @@
 #include <map>
 
 #include "base/text.hpp"
-#include "check/record_fields.hpp"
-#include "check/record_text.hpp"
 #include "facts/memory_text.hpp"
 
 namespace ddprun::check {
@@ -56,9 +54,6 @@ void judge_errors(const std::vector<DeepResult>& results, std::vector<Finding>& 
 }
 
 }  // namespace
-
-std::string render_deep_result(const DeepResult& result) { return render_json_text(result); }
-DeepResult parse_deep_result(const std::string& json) { return parse_json_text<DeepResult>(json); }
 
 void judge_deep(const std::vector<DeepResult>& results, std::vector<Finding>& findings) {
   judge_errors(results, findings);

@@ -34,6 +34,10 @@ void judge_connections(const std::vector<HostRecord>& records, std::vector<Findi
 void judge_peer_names(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 void judge_likeness(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 
+// Variables that are known to slow a training down or to make it fail: HostRecord::variables has those that
+// are set.
+std::vector<std::string> known_variables();
+
 // The ranks of which a connection fails, or looks slow beside the others: worth a second measurement, alone,
 // before anybody is told.
 std::vector<int> doubtful_connections(const std::vector<HostRecord>& records);

@@ -4,7 +4,6 @@
 
 #include "base/text.hpp"
 #include "check/finding.hpp"
-#include "check/known_variables.hpp"
 
 namespace ddprun::check {
 

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "check/record_fields.hpp"
 #include "check/render_check.hpp"
 #include "commands/check.hpp"
 #include "commands/check_meeting.hpp"
@@ -239,7 +240,7 @@ bool is_check_node(const facts::Snapshot& snapshot) {
 }
 
 int check_node(const facts::Snapshot& snapshot) {
-  return CheckNode(snapshot, parse_check_words(snapshot.arguments[1])).run();
+  return CheckNode(snapshot, check::parse_json_text<CheckWords>(snapshot.arguments[1])).run();
 }
 
 }  // namespace ddprun::commands

@@ -7,7 +7,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "check/known_variables.hpp"
+#include "check/finding.hpp"
+#include "check/record_fields.hpp"
 #include "facts/program.hpp"
 #include "os/clock.hpp"
 #include "os/libraries/name_lookup.hpp"
@@ -116,7 +117,8 @@ void add_gpus(check::HostRecord& record, os::ChildCall& list, os::ChildCall& hea
   record.lost_gpus = told.lost;
   record.gpu_problem = listed.bytes ? told.problem : listed.problem;
   const os::ChildAnswer shown = health.wait(patience);
-  if (shown.bytes && !shown.bytes->empty()) record.gpus = check::parse_gpu_health(*shown.bytes);
+  if (shown.bytes && !shown.bytes->empty())
+    record.gpus = check::parse_json_text<std::vector<check::GpuHealth>>(*shown.bytes);
 }
 
 double seconds_since(TimePoint start) { return std::chrono::duration<double>(os::now() - start).count(); }
