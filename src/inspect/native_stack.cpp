@@ -156,27 +156,13 @@ bool add_py_spy(RankView& view, int pid, std::string_view text) {
 }  // namespace
 
 std::string name_of(StackTool tool) {
-  switch (tool) {
-    case StackTool::py_spy:
-      return "py-spy";
-    case StackTool::eu_stack:
-      return "eu-stack";
-    case StackTool::gdb:
-      break;
-  }
-  return "gdb";
+  return std::array{"py-spy", "eu-stack", "gdb"}.at(static_cast<std::size_t>(tool));
 }
 
 std::vector<std::string> stack_command(StackTool tool, const std::string& program, int pid) {
   const std::string process = fmt::format("{}", pid);
-  switch (tool) {
-    case StackTool::py_spy:
-      return {program, "dump", "--json", "--pid", process};
-    case StackTool::eu_stack:
-      return {program, "-m", "-p", process};
-    case StackTool::gdb:
-      break;
-  }
+  if (tool == StackTool::py_spy) return {program, "dump", "--json", "--pid", process};
+  if (tool == StackTool::eu_stack) return {program, "-m", "-p", process};
   // The main thread first, so that it is there when the time is over.
   return {program,
           "-nx",

@@ -1,5 +1,6 @@
 // What the plan as JSON tells of the node and of who holds which part of it.
 #include <algorithm>
+#include <array>
 
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
@@ -82,7 +83,8 @@ Json worker_binding_json(const facts::Binding& binding, const facts::HostFacts& 
   json["cpus"] = facts::render_cpu_list(binding.cpus);
   json["cores"] = host.topology ? Json(count_cores(binding.cpus, *host.topology)) : Json();
   json["memory_nodes"] = binding.memory_nodes;
-  json["memory_policy"] = policy_name(binding.policy);
+  json["memory_policy"] =
+      std::array{"untouched", "preferred", "bind"}.at(static_cast<std::size_t>(binding.policy));
   return json;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/text.hpp"
@@ -25,22 +26,6 @@ std::set<CpuHolder::Kind> kinds_of(const NodeLayout& layout) {
     }
   }
   return kinds;
-}
-
-std::string meaning(CpuHolder::Kind kind, const plan::LaunchPlan& plan) {
-  switch (kind) {
-    case CpuHolder::Kind::worker:
-      return "local rank";
-    case CpuHolder::Kind::several:
-      return "several workers";
-    case CpuHolder::Kind::spare:
-      return "no worker";
-    case CpuHolder::Kind::elsewhere:
-      return any_bound(plan) ? "left to other tasks" : "open to every worker";
-    case CpuHolder::Kind::forbidden:
-      return "not allowed here";
-  }
-  return {};
 }
 
 int allowed_cores(const NodeLayout& layout) {
@@ -68,20 +53,19 @@ std::string threads_text(const NodeLayout& layout, const facts::Topology& topolo
 
 }  // namespace
 
+const HolderLook& look_of(CpuHolder::Kind kind) {
+  static constexpr std::array<HolderLook, 5> k_looks{
+      {{'\0', "held", "", ""},
+       {'#', "several", "several workers", "several workers"},
+       {'.', "spare", "no worker", "no worker"},
+       {'+', "elsewhere", "open to every worker", "not given to one of these workers"},
+       {'-', "forbidden", "not allowed here", "not allowed"}}};
+  return k_looks.at(static_cast<std::size_t>(kind));
+}
+
 char symbol_of(const CpuHolder& holder) {
-  switch (holder.kind) {
-    case CpuHolder::Kind::worker:
-      return k_digits[static_cast<std::size_t>(holder.local_rank) % k_digits.size()];
-    case CpuHolder::Kind::several:
-      return '#';
-    case CpuHolder::Kind::spare:
-      return '.';
-    case CpuHolder::Kind::elsewhere:
-      return '+';
-    case CpuHolder::Kind::forbidden:
-      return '-';
-  }
-  return '?';
+  if (holder.kind != CpuHolder::Kind::worker) return look_of(holder.kind).symbol;
+  return k_digits[static_cast<std::size_t>(holder.local_rank) % k_digits.size()];
 }
 
 std::string mark_of(const CpuHolder& holder, bool numbers) {
@@ -102,7 +86,9 @@ std::string box_name(const NodeBox& box) {
 std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const plan::LaunchPlan& plan) {
   std::vector<SymbolMeaning> meanings;
   for (const CpuHolder::Kind kind : kinds_of(layout)) {
-    if (kind != CpuHolder::Kind::worker) meanings.push_back({{kind}, meaning(kind, plan)});
+    if (kind == CpuHolder::Kind::worker) continue;
+    const bool others = kind == CpuHolder::Kind::elsewhere && any_bound(plan);
+    meanings.push_back({{kind}, others ? "left to other tasks" : look_of(kind).meaning});
   }
   return meanings;
 }
@@ -145,18 +131,6 @@ std::string empty_nodes_text(const NodeLayout& layout) {
 bool any_bound(const plan::LaunchPlan& plan) {
   return std::ranges::any_of(plan.planned,
                              [](const plan::PlannedWorker& worker) { return !worker.binding.cpus.empty(); });
-}
-
-std::string policy_name(facts::MemoryPolicy policy) {
-  switch (policy) {
-    case facts::MemoryPolicy::untouched:
-      return "untouched";
-    case facts::MemoryPolicy::preferred:
-      return "preferred";
-    case facts::MemoryPolicy::bind:
-      return "bind";
-  }
-  return {};
 }
 
 std::string describe_memory(const facts::Binding& binding) {

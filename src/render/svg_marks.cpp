@@ -47,30 +47,14 @@ constexpr const char* k_head =
     "<circle cx=\"2\" cy=\"2\" r=\"0.9\" fill=\"#000\" fill-opacity=\"0.3\"/></pattern>\n"
     "</defs>\n";
 
-const char* css_of(CpuHolder::Kind kind) {
-  switch (kind) {
-    case CpuHolder::Kind::worker:
-      return "held";
-    case CpuHolder::Kind::several:
-      return "several";
-    case CpuHolder::Kind::spare:
-      return "spare";
-    case CpuHolder::Kind::elsewhere:
-      return "elsewhere";
-    case CpuHolder::Kind::forbidden:
-      return "forbidden";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string svg_head() { return k_head; }
 
 void draw_area(SvgWriter& svg, const Frame& frame, const CpuHolder& holder) {
-  if (holder.kind != CpuHolder::Kind::worker) return svg.rectangle(frame, css_of(holder.kind));
+  if (holder.kind != CpuHolder::Kind::worker) return svg.rectangle(frame, look_of(holder.kind).css);
   const auto number = static_cast<std::size_t>(holder.local_rank);
-  svg.rectangle(frame, "held", k_colours[number % k_colours.size()]);
+  svg.rectangle(frame, look_of(holder.kind).css, k_colours[number % k_colours.size()]);
   const std::size_t hatch = number / k_colours.size() % 4;
   if (hatch > 0) svg.rectangle(frame, "hatch", fmt::format("url(#hatch{})", hatch));
 }
