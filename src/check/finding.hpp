@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check/host_record.hpp"
@@ -19,6 +20,11 @@ struct Finding {
   std::string fix;                 // what to do
   friend bool operator==(const Finding&, const Finding&) = default;
 };
+
+inline void report(std::vector<Finding>& findings, Mark mark, const char* subject, const std::string& host,
+                   std::string what, std::string fix) {
+  findings.push_back({mark, subject, {host}, std::move(what), std::move(fix)});
+}
 
 // Everything that is wrong with these nodes, errors first, equal findings of several nodes as one. Nothing
 // for sound ones. `records` in the order of the ranks.

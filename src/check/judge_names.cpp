@@ -29,43 +29,33 @@ void judge_own_name(const HostRecord& record, std::vector<Finding>& findings) {
   const std::vector<std::string>& found = record.name_addresses;
   const std::string name = printable(record.host, 80);
   if (found.empty()) {
-    findings.push_back(
-        {without_interface(record),
-         "names",
-         {record.host},
-         fmt::format("the node's own name {} does not resolve there", name),
-         "add it to /etc/hosts or DNS; GLOO_SOCKET_IFNAME=<interface> avoids the need for gloo"});
+    report(findings, without_interface(record), "names", record.host,
+           fmt::format("the node's own name {} does not resolve there", name),
+           "add it to /etc/hosts or DNS; GLOO_SOCKET_IFNAME=<interface> avoids the need for gloo");
     return;
   }
   const std::string listed = printable(join(found, ", "), 120);
   if (std::ranges::all_of(found, is_loopback)) {
-    findings.push_back(
-        {without_interface(record),
-         "names",
-         {record.host},
-         fmt::format("its own name leads to {}, an address that no other node reaches", listed),
-         "remove that line from /etc/hosts; GLOO_SOCKET_IFNAME=<interface> avoids the need for "
-         "gloo"});
+    report(findings, without_interface(record), "names", record.host,
+           fmt::format("its own name leads to {}, an address that no other node reaches", listed),
+           "remove that line from /etc/hosts; GLOO_SOCKET_IFNAME=<interface> avoids the need for "
+           "gloo");
     return;
   }
   const bool any_own =
       std::ranges::any_of(found, [&](const std::string& address) { return has(record.addresses, address); });
   if (!any_own) {
-    findings.push_back({without_interface(record),
-                        "names",
-                        {record.host},
-                        fmt::format("its own name leads to {}, which none of its interfaces has", listed),
-                        "correct /etc/hosts or DNS"});
+    report(findings, without_interface(record), "names", record.host,
+           fmt::format("its own name leads to {}, which none of its interfaces has", listed),
+           "correct /etc/hosts or DNS");
     return;
   }
   if (is_ipv6(found.front()) && !has(record.addresses, found.front())) {
-    findings.push_back({Mark::warning,
-                        "names",
-                        {record.host},
-                        fmt::format("its own name leads to the IPv6 address {} first, which none of its "
-                                    "interfaces has",
-                                    printable(found.front(), 60)),
-                        "correct DNS, or prefer IPv4 in /etc/gai.conf"});
+    report(findings, Mark::warning, "names", record.host,
+           fmt::format("its own name leads to the IPv6 address {} first, which none of its "
+                       "interfaces has",
+                       printable(found.front(), 60)),
+           "correct DNS, or prefer IPv4 in /etc/gai.conf");
   }
 }
 
@@ -73,22 +63,16 @@ void judge_name_service(const HostRecord& record, std::vector<Finding>& findings
   const double slowest = std::max(record.name_time, record.reverse_time);
   if (slowest >= k_slow_name) {
     const bool reverse = record.reverse_time >= record.name_time;
-    findings.push_back(
-        {Mark::warning,
-         "names",
-         {record.host},
-         fmt::format("the name service needs {:.0f} s or more for the {}", std::floor(slowest),
-                     reverse ? "name of the node's own address" : "node's own name"),
-         "check nameserver and options timeout in /etc/resolv.conf; every connection of torch's "
-         "store waits for it"});
+    report(findings, Mark::warning, "names", record.host,
+           fmt::format("the name service needs {:.0f} s or more for the {}", std::floor(slowest),
+                       reverse ? "name of the node's own address" : "node's own name"),
+           "check nameserver and options timeout in /etc/resolv.conf; every connection of torch's "
+           "store waits for it");
   }
   if (record.search_domains > k_many_domains) {
-    findings.push_back(
-        {Mark::warning,
-         "names",
-         {record.host},
-         fmt::format("/etc/resolv.conf searches {} domains for each short name", record.search_domains),
-         "shorten its search line"});
+    report(findings, Mark::warning, "names", record.host,
+           fmt::format("/etc/resolv.conf searches {} domains for each short name", record.search_domains),
+           "shorten its search line");
   }
 }
 
@@ -99,12 +83,10 @@ void judge_names_of_others(const HostRecord& record, const Connection& connectio
   const bool right =
       std::ranges::any_of(found, [&](const std::string& address) { return has(addresses, address); });
   if (right) return;
-  findings.push_back({Mark::warning,
-                      "names",
-                      {record.host},
-                      fmt::format("the name {} leads to {} there, which is not that node",
-                                  printable(connection.to, 80), printable(join(found, ", "), 120)),
-                      "correct /etc/hosts or DNS on that node"});
+  report(findings, Mark::warning, "names", record.host,
+         fmt::format("the name {} leads to {} there, which is not that node", printable(connection.to, 80),
+                     printable(join(found, ", "), 120)),
+         "correct /etc/hosts or DNS on that node");
 }
 
 }  // namespace

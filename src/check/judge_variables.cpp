@@ -99,12 +99,10 @@ void judge_interface(const HostRecord& record, const char* name, bool exact, std
     });
   });
   if (known) return;
-  findings.push_back({Mark::error,
-                      "variables",
-                      {record.host},
-                      fmt::format("{}={} names no interface that is up ({})", name,
-                                  printable(set->second, 80), printable(join(record.interfaces, ", "), 120)),
-                      fmt::format("unset {}: ddprun sets it where it is needed", name)});
+  report(findings, Mark::error, "variables", record.host,
+         fmt::format("{}={} names no interface that is up ({})", name, printable(set->second, 80),
+                     printable(join(record.interfaces, ", "), 120)),
+         fmt::format("unset {}: ddprun sets it where it is needed", name));
 }
 
 }  // namespace
@@ -119,11 +117,9 @@ void judge_variables(const HostRecord& record, bool several, std::vector<Finding
   for (const HurtfulVariable& row : k_hurtful) {
     const auto set = record.variables.find(row.name);
     if (set == record.variables.end() || !row.hurts(set->second) || !counts(row, record, several)) continue;
-    findings.push_back({row.mark,
-                        "variables",
-                        {record.host},
-                        fmt::format("{}={} {}", row.name, printable(set->second, 80), row.what),
-                        fmt::format("unset {}, unless that is what you want", row.name)});
+    report(findings, row.mark, "variables", record.host,
+           fmt::format("{}={} {}", row.name, printable(set->second, 80), row.what),
+           fmt::format("unset {}, unless that is what you want", row.name));
   }
   if (!several) return;
   judge_interface(record, "GLOO_SOCKET_IFNAME", true, findings);

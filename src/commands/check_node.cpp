@@ -179,23 +179,18 @@ class CheckNode {
                             [&](const check::HostRecord& each) { return each.rank == record.rank; }) = record;
     }
     for (const std::string& host : silent) {
-      result.findings.push_back({check::Mark::error,
-                                 "check",
-                                 {host},
-                                 "the node took part, but gave no result",
-                                 "look there for a file system that hangs (df, dmesg), or leave it out"});
+      check::report(result.findings, check::Mark::error, "check", host,
+                    "the node took part, but gave no result",
+                    "look there for a file system that hangs (df, dmesg), or leave it out");
     }
   }
 
   // Whose node is not known, or is one that others speak for.
   void report_missing(check::CheckResult& result) const {
     if (missing_.empty()) return;
-    result.findings.push_back(
-        {check::Mark::error,
-         "check",
-         {record_.host},
-         fmt::format("{} did not report to rank 0", rendezvous::describe_ranks(missing_)),
-         "look at its node: the process was started there and then hung, or cannot reach this node"});
+    check::report(result.findings, check::Mark::error, "check", record_.host,
+                  fmt::format("{} did not report to rank 0", rendezvous::describe_ranks(missing_)),
+                  "look at its node: the process was started there and then hung, or cannot reach this node");
   }
 
   int judge_all(TimePoint start) {
