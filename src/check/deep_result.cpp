@@ -60,11 +60,11 @@ void judge_deep(const std::vector<DeepResult>& results, std::vector<Finding>& fi
   const double usual = usual_speed(results);
   for (const DeepResult& each : results) {
     if (each.matmul <= 0 || each.matmul >= usual * k_part_of_the_speed) continue;
-    report(findings, Mark::warning, "GPU", each.host,
-           fmt::format("the GPU of rank {} computes {:.0f} TFLOP/s; the median of all is {:.0f}", each.rank,
-                       each.matmul / k_tera, usual / k_tera),
-           "see its clocks, power limit and temperature (nvidia-smi -q -d PERFORMANCE), or leave the "
-           "node out");
+    report(
+        findings, Mark::warning, "GPU", each.host,
+        fmt::format("the GPU of rank {} computes {:.0f} TFLOP/s; the median of all is {:.0f}", each.rank,
+                    each.matmul / k_tera, usual / k_tera),
+        "see its clocks, power limit and temperature (nvidia-smi -q -d PERFORMANCE), or leave the node out");
   }
 }
 

@@ -64,8 +64,7 @@ void judge_connection(const HostRecord& record, const Connection& connection, co
     report(findings, Mark::error, "connection", record.host,
            fmt::format("cannot connect to {}, port {}: {}", end, connection.port, connection.problem),
            "open all TCP ports between the job's nodes in the firewall, those of "
-           "/proc/sys/net/ipv4/ip_local_port_range at least; or choose another network with "
-           "--local-addr");
+           "/proc/sys/net/ipv4/ip_local_port_range at least; or choose another network with --local-addr");
     return;
   }
   if (connection.stalled) {
@@ -96,8 +95,8 @@ void judge_clock(const HostRecord& record, const std::string& first, std::vector
   report(findings, Mark::warning, "clock", record.host,
          fmt::format("its clock is {:.3g} s {} that of {}", std::abs(record.clock_offset),
                      record.clock_offset > 0 ? "behind" : "ahead of", printable(first, 80)),
-         "have the site synchronise the clocks (chronyc tracking): log times, munge and time "
-         "limits depend on them");
+         "have the site synchronise the clocks (chronyc tracking): log times, munge and time limits depend "
+         "on them");
 }
 
 }  // namespace

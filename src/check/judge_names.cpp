@@ -38,8 +38,7 @@ void judge_own_name(const HostRecord& record, std::vector<Finding>& findings) {
   if (std::ranges::all_of(found, is_loopback)) {
     report(findings, without_interface(record), "names", record.host,
            fmt::format("its own name leads to {}, an address that no other node reaches", listed),
-           "remove that line from /etc/hosts; GLOO_SOCKET_IFNAME=<interface> avoids the need for "
-           "gloo");
+           "remove that line from /etc/hosts; GLOO_SOCKET_IFNAME=<interface> avoids the need for gloo");
     return;
   }
   const bool any_own =
@@ -52,8 +51,7 @@ void judge_own_name(const HostRecord& record, std::vector<Finding>& findings) {
   }
   if (is_ipv6(found.front()) && !has(record.addresses, found.front())) {
     report(findings, Mark::warning, "names", record.host,
-           fmt::format("its own name leads to the IPv6 address {} first, which none of its "
-                       "interfaces has",
+           fmt::format("its own name leads to the IPv6 address {} first, which none of its interfaces has",
                        printable(found.front(), 60)),
            "correct DNS, or prefer IPv4 in /etc/gai.conf");
   }
@@ -66,8 +64,8 @@ void judge_name_service(const HostRecord& record, std::vector<Finding>& findings
     report(findings, Mark::warning, "names", record.host,
            fmt::format("the name service needs {:.0f} s or more for the {}", std::floor(slowest),
                        reverse ? "name of the node's own address" : "node's own name"),
-           "check nameserver and options timeout in /etc/resolv.conf; every connection of torch's "
-           "store waits for it");
+           "check nameserver and options timeout in /etc/resolv.conf; every connection of torch's store "
+           "waits for it");
   }
   if (record.search_domains > k_many_domains) {
     report(findings, Mark::warning, "names", record.host,

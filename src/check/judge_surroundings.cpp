@@ -27,10 +27,9 @@ void judge_shared_memory(const HostRecord& record, const Folder& folder, std::ve
   if (folder.free >= k_little_shared_memory) return;
   const bool none = folder.free < k_no_shared_memory;
   report(findings, none ? Mark::error : Mark::warning, "shared memory", record.host,
-         fmt::format(
-             "{} has {} free of {}; data loaders and NCCL share memory there and end with SIGBUS when it "
-             "is full",
-             folder.path, facts::describe_bytes(folder.free), facts::describe_bytes(folder.size)),
+         fmt::format("{} has {} free of {}; data loaders and NCCL share memory there and end with SIGBUS "
+                     "when it is full",
+                     folder.path, facts::describe_bytes(folder.free), facts::describe_bytes(folder.size)),
          "remove what earlier jobs left there, or start the container with more (--shm-size, an emptyDir of "
          "medium Memory)");
 }
@@ -64,11 +63,12 @@ void judge_limits(const HostRecord& record, std::vector<Finding>& findings) {
     return found == record.limits.end() ? k_unlimited : found->second;
   };
   if (const std::uint64_t files = limit("nofile"); files < k_sparse_files) {
-    report(findings, files < k_few_files ? Mark::error : Mark::warning, "limits", record.host,
-           fmt::format("a process may open {} files (ulimit -n); data loaders and connections "
-                       "between ranks need more",
-                       files),
-           "add ulimit -n 4096 to the batch script, or have the site raise the limit");
+    report(
+        findings, files < k_few_files ? Mark::error : Mark::warning, "limits", record.host,
+        fmt::format(
+            "a process may open {} files (ulimit -n); data loaders and connections between ranks need more",
+            files),
+        "add ulimit -n 4096 to the batch script, or have the site raise the limit");
   }
   if (const std::uint64_t processes = limit("nproc"); processes < k_few_processes) {
     report(findings, Mark::warning, "limits", record.host,
@@ -77,8 +77,7 @@ void judge_limits(const HostRecord& record, std::vector<Finding>& findings) {
   }
   if (const std::uint64_t locked = limit("memlock"); record.infiniband && locked < k_gibi) {
     report(findings, Mark::error, "limits", record.host,
-           fmt::format("a process may lock {} of memory (ulimit -l), and RDMA registers what it "
-                       "sends",
+           fmt::format("a process may lock {} of memory (ulimit -l), and RDMA registers what it sends",
                        facts::describe_bytes(locked)),
            "have the site set memlock to unlimited (Slurm: LimitMEMLOCK of slurmd's service)");
   }

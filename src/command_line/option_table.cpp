@@ -18,12 +18,12 @@ constexpr OptionEntry k_program_and_workers[] = {
          [](Draft& draft, const Given&) { draft.no_python = true; }),
     flag("run-path", torchrun, program, "run the file with python even if it is executable",
          [](Draft& draft, const Given&) { draft.run_path = true; }),
-    value("container", "COMMAND", own, program,
-          "command that starts each worker in a container and gets its variables, as in 'apptainer exec "
-          "IMAGE'",
-          [](Draft& draft, const Given& given) {
-            draft.container = options::parse_container(given.value, given.origin);
-          }),
+    value(
+        "container", "COMMAND", own, program,
+        "command that starts each worker in a container and gets its variables, as in 'apptainer exec IMAGE'",
+        [](Draft& draft, const Given& given) {
+          draft.container = options::parse_container(given.value, given.origin);
+        }),
     file_value("stage", "PATH", own, program,
                "copy a virtual or conda environment, image, tar, file or folder to every node and use the "
                "copy; may be repeated",
@@ -49,8 +49,7 @@ constexpr OptionEntry k_program_and_workers[] = {
                  }
                }),
     value("nnodes", "N", torchrun, workers,
-          "number of nodes, or MIN:MAX to continue with MIN nodes or more (default: those of the "
-          "allocation, "
+          "number of nodes, or MIN:MAX to continue with MIN nodes or more (default: those of the allocation, "
           "else 1)",
           [](Draft& draft, const Given& given) {
             const options::NodeRange range = options::parse_node_range(given.value, given.origin);
@@ -66,13 +65,13 @@ constexpr OptionEntry k_program_and_workers[] = {
     value("master-addr", "HOST", torchrun, workers,
           "address of the coordinator (default: the first node of the allocation)",
           [](Draft& draft, const Given& given) { draft.place.address = parsed(given, options::parse_host); }),
-    value("master-port", "PORT", torchrun, workers,
-          "port of the coordinator (default: from the job; outside a job 29500, or 29400 with "
-          "--rdzv-endpoint)",
-          [](Draft& draft, const Given& given) {
-            draft.place.port =
-                number_from(given, 65535, "a port", "give a number up to 65535; 0 means a free port");
-          }),
+    value(
+        "master-port", "PORT", torchrun, workers,
+        "port of the coordinator (default: from the job; outside a job 29500, or 29400 with --rdzv-endpoint)",
+        [](Draft& draft, const Given& given) {
+          draft.place.port =
+              number_from(given, 65535, "a port", "give a number up to 65535; 0 means a free port");
+        }),
     value("local-addr", "HOST", torchrun, workers,
           "address other nodes use for this node (default: detected)",
           [](Draft& draft, const Given& given) { draft.local_address = parsed(given, options::parse_host); }),
@@ -126,8 +125,7 @@ constexpr OptionEntry k_discovery[] = {
                }),
     value(
         "rdzv-conf", "KEY=VALUE,...", torchrun, discovery,
-        "join_timeout sets --join-timeout, last_call_timeout the wait for more nodes; others have no "
-        "effect",
+        "join_timeout sets --join-timeout, last_call_timeout the wait for more nodes; others have no effect",
         [](Draft& draft, const Given& given) { draft.conf = parsed(given, options::parse_rendezvous_conf); }),
     value("join-timeout", "TIME", own, discovery, "how long to wait for all nodes (default: 10m)",
           [](Draft& draft, const Given& given) {
@@ -148,37 +146,36 @@ constexpr OptionEntry k_discovery[] = {
         "key-file", "FILE", own, discovery,
         "key that authenticates the nodes (default: ~/.ddprun/key, where munge and the job provide none)",
         [](Draft& draft, const Given& given) { draft.key_file = file_from(given); }),
-    word_value(
-        "store", "WHO", "agent worker flat tree", own, discovery,
-        "process that serves the workers' store: agent (ddprun), which adds a relay on each host in large "
-        "jobs (tree) or in none (flat), or worker (rank 0) (default: agent)",
-        [](Draft& draft, const Given& given) {
-          using Form = options::StoreTree::Form;
-          options::StoreTree tree;
-          Given form = given;
-          if (const std::size_t colon = given.value.find(':'); given.value.starts_with("tree:")) {
-            const auto fan_out = parse_integer(given.value.substr(colon + 1));
-            if (!fan_out || *fan_out < 2 || *fan_out > options::k_max_fan_out)
-              throw UsageError(
-                  fmt::format("{} is no store: '{}'", given.origin, given.value),
-                  fmt::format("give tree or tree:N with N from 2 to {}", options::k_max_fan_out));
-            tree.fan_out = static_cast<int>(*fan_out);
-            form.value = "tree";
-          }
-          const auto choice = choice_from(form);
-          draft.store = choice == 1 ? options::StoreHost::worker : options::StoreHost::agent;
-          if (choice >= 2) tree.form = choice == 2 ? Form::flat : Form::tree;
-          draft.store_tree = tree;
-        }),
-    word_value("store-access", "WHO", "user host", own, discovery,
-               "processes that may use the store: user (the job user's) or host (all on its hosts) "
-               "(default: user)",
+    word_value("store", "WHO", "agent worker flat tree", own, discovery,
+               "process that serves the workers' store: agent (ddprun), which adds a relay on each host in "
+               "large jobs (tree) or in none (flat), or worker (rank 0) (default: agent)",
                [](Draft& draft, const Given& given) {
-                 draft.store_access = enum_from<options::StoreAccess>(given).value;
+                 using Form = options::StoreTree::Form;
+                 options::StoreTree tree;
+                 Given form = given;
+                 if (const std::size_t colon = given.value.find(':'); given.value.starts_with("tree:")) {
+                   const auto fan_out = parse_integer(given.value.substr(colon + 1));
+                   if (!fan_out || *fan_out < 2 || *fan_out > options::k_max_fan_out)
+                     throw UsageError(
+                         fmt::format("{} is no store: '{}'", given.origin, given.value),
+                         fmt::format("give tree or tree:N with N from 2 to {}", options::k_max_fan_out));
+                   tree.fan_out = static_cast<int>(*fan_out);
+                   form.value = "tree";
+                 }
+                 const auto choice = choice_from(form);
+                 draft.store = choice == 1 ? options::StoreHost::worker : options::StoreHost::agent;
+                 if (choice >= 2) tree.form = choice == 2 ? Form::flat : Form::tree;
+                 draft.store_tree = tree;
                }),
+    word_value(
+        "store-access", "WHO", "user host", own, discovery,
+        "processes that may use the store: user (the job user's) or host (all on its hosts) (default: user)",
+        [](Draft& draft, const Given& given) {
+          draft.store_access = enum_from<options::StoreAccess>(given).value;
+        }),
     value("store-memory", "SIZE", own, discovery,
-          "memory limit of the store, as in 2G (default: a quarter of the host's memory or of the "
-          "cgroup's limit)",
+          "memory limit of the store, as in 2G (default: a quarter of the host's memory or of the cgroup's "
+          "limit)",
           [](Draft& draft, const Given& given) { draft.store_memory = parsed(given, output::parse_memory); }),
     file_value("site", "FILE|NAME|none", own, discovery,
                "site profile: networks and variables (default: the one that matches this machine)",
@@ -203,8 +200,8 @@ constexpr OptionEntry k_binding[] = {
                }),
     word_value(
         "membind", "HOW", "auto preferred bind none", own, binding,
-        "memory policy of each worker, for the NUMA nodes of its cores: auto, preferred, bind or "
-        "none (default: auto)",
+        "memory policy of each worker, for the NUMA nodes of its cores: auto, preferred, bind or none "
+        "(default: auto)",
         [](Draft& draft, const Given& given) { draft.memory_bind = enum_from<options::MemoryBind>(given); }),
     value("gpus-per-worker", "K", own, binding,
           "GPUs that each worker sees, its own only (default: every worker sees all)",

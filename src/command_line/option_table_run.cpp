@@ -45,19 +45,19 @@ constexpr OptionEntry k_failures[] = {
                     "is above 1m, the longest wait before a restart",
                     "give the first wait, which doubles up to 1m, as in 5s");
           }),
-    optional_value(
-        "standby", "on|off|N", "on off", own, failures,
-        "keep a Python beside each worker, or N on each node, that has imported what it has, and takes "
-        "its place at a restart (default: off)",
-        [](Draft& draft, const Given& given) {
-          const auto number = parse_integer(given.value);
-          if (number && *number < 1)
-            throw UsageError(fmt::format("{} is no number of interpreters: '{}'", given.origin, given.value),
-                             "give on, off, or how many on each node, 1 or more");
-          const bool on = number || given.value.empty() || choice_from(given) == 0;
-          draft.restarts.standby = sourced(on, given.origin);
-          draft.restarts.standbys = number ? static_cast<std::size_t>(*number) : SIZE_MAX;
-        }),
+    optional_value("standby", "on|off|N", "on off", own, failures,
+                   "keep a Python beside each worker, or N on each node, that has imported what it has, and "
+                   "takes its place at a restart (default: off)",
+                   [](Draft& draft, const Given& given) {
+                     const auto number = parse_integer(given.value);
+                     if (number && *number < 1)
+                       throw UsageError(
+                           fmt::format("{} is no number of interpreters: '{}'", given.origin, given.value),
+                           "give on, off, or how many on each node, 1 or more");
+                     const bool on = number || given.value.empty() || choice_from(given) == 0;
+                     draft.restarts.standby = sourced(on, given.origin);
+                     draft.restarts.standbys = number ? static_cast<std::size_t>(*number) : SIZE_MAX;
+                   }),
     value("standby-memory", "SIZE", own, failures,
           "host memory that each --standby Python may use, as in 4G (default: 2G)",
           [](Draft& draft, const Given& given) {
@@ -67,8 +67,7 @@ constexpr OptionEntry k_failures[] = {
           "time between the stop signal and SIGKILL (default: 30s; 25s under Slurm; 5s under PBS)",
           [](Draft& draft, const Given& given) { draft.shutdown_timeout = time_from(given); }),
     value("host-timeout", "TIME", own, failures,
-          "how long a node may be unreachable before it is lost (default: 20s; 10s with --spares or "
-          "MIN:MAX)",
+          "how long a node may be unreachable before it is lost (default: 20s; 10s with --spares or MIN:MAX)",
           [](Draft& draft, const Given& given) {
             draft.host_timeout = time_from(given);
             require(draft.host_timeout.value >= std::chrono::seconds(1), given, "is below one second",
@@ -80,8 +79,8 @@ constexpr OptionEntry k_failures[] = {
             draft.spares = number_from(given, k_most, "a number of nodes", "0 means that none waits");
           }),
     word_value("grow", "WHEN", "now at-restart never", own, failures,
-               "with --nnodes MIN:MAX or --spares, when a node that arrives late joins: now, at-restart "
-               "or never (default: now)",
+               "with --nnodes MIN:MAX or --spares, when a node that arrives late joins: now, at-restart or "
+               "never (default: now)",
                [](Draft& draft, const Given& given) { draft.grow = enum_from<options::Grow>(given); }),
     value(
         "signals-to-handle", "LIST", torchrun, failures,
@@ -102,17 +101,16 @@ constexpr OptionEntry k_failures[] = {
                }),
     word_value(
         "on-hang", "ACTION", "restart stop report", own, failures,
-        "what follows a hang: restart, stop or report (default: restart where restarts are left, "
-        "else stop)",
+        "what follows a hang: restart, stop or report (default: restart where restarts are left, else stop)",
         [](Draft& draft, const Given& given) { draft.hang.action = enum_from<options::OnHang>(given); }),
-    value("exit-barrier-timeout", "TIME", own, failures,
-          "how long the other ranks may run on after one has exited with 0; then as for a hang (default: "
-          "off)",
-          [](Draft& draft, const Given& given) {
-            draft.hang.exit_barrier = time_from(given);
-            require(draft.hang.exit_barrier->value >= options::k_shortest_hang_timeout, given,
-                    "is below one second", "give 1s or more, as in 5m");
-          }),
+    value(
+        "exit-barrier-timeout", "TIME", own, failures,
+        "how long the other ranks may run on after one has exited with 0; then as for a hang (default: off)",
+        [](Draft& draft, const Given& given) {
+          draft.hang.exit_barrier = time_from(given);
+          require(draft.hang.exit_barrier->value >= options::k_shortest_hang_timeout, given,
+                  "is below one second", "give 1s or more, as in 5m");
+        }),
     flag("no-inspect", own, failures, "do not load ddprun's inspection module into the workers",
          [](Draft& draft, const Given& given) { draft.hang.inspect = sourced(false, given.origin); }),
     value("signal-before-end", "SIGNAL@TIME", own, failures,
@@ -175,14 +173,13 @@ constexpr OptionEntry k_output[] = {
                [](Draft& draft, const Given& given) {
                  draft.output.logs = sourced(folder_from(given), given.origin);
                }),
-    optional_value(
-        "label", "TEXT", "", own, output,
-        "put the rank before each line on the console; TEXT may hold {rank}, {local_rank}, {host}, "
-        "{attempt}, {time} (default: [{rank}])",
-        [](Draft& draft, const Given& given) {
-          output::make_label(given.value, {}, false, given.origin);
-          draft.output.label = given;
-        }),
+    optional_value("label", "TEXT", "", own, output,
+                   "put the rank before each line on the console; TEXT may hold {rank}, {local_rank}, "
+                   "{host}, {attempt}, {time} (default: [{rank}])",
+                   [](Draft& draft, const Given& given) {
+                     output::make_label(given.value, {}, false, given.origin);
+                     draft.output.label = given;
+                   }),
     value("ranks", "RANKS", own, output,
           "ranks whose output is shown on the console: 0,8-15, all or none (default: all)",
           [](Draft& draft, const Given& given) {
@@ -229,8 +226,7 @@ constexpr OptionEntry k_looking_and_about[] = {
   draft.dry_run = static_cast<options::DryRun>(choice_from(given) + 1);  // after DryRun::off
               }),
       optional_value("check", "table|json|deep|auto", "table json deep auto", own, looking,
-          "check all nodes and the connections between them; run nothing, but with auto, which checks "
-          "before the first attempt",
+          "check all nodes and the connections between them; run nothing, but with auto, which checks before the first attempt",
           [](Draft& draft, const Given& given) {
   const options::CheckOptions before = draft.check;
   draft.check = options::parse_check(given.value, given.origin);
@@ -283,8 +279,7 @@ constexpr OptionEntry k_looking_and_about[] = {
           [](Draft& draft, const Given& given) {
   draft.status = enum_from<options::StatusForm>(given).value; }),
       flag("stacks", own, looking,
-           "show where every rank of your jobs on this host is, or of one JOB or PID: collective and Python "
-           "stack",
+           "show where every rank of your jobs on this host is, or of one JOB or PID: collective and Python stack",
            [](Draft& draft, const Given&) {
   draft.stacks = true; }),
       optional_value("watch", "TIME", "", own, looking,

@@ -359,11 +359,10 @@ std::optional<allocation::Notice> find_unsure_order(const facts::Snapshot& snaps
       std::ranges::any_of(devices.entries, [](const auto& entry) { return form_of(entry) == Form::index; });
   const bool by_address = facts::find_variable(snapshot, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
   if (models.size() < 2 || !numbered || by_address) return std::nullopt;
-  return allocation::Notice{
-      fmt::format("{} has unlike GPUs ({}): CUDA numbers the fastest first, ddprun the one with the "
-                  "lowest PCI address",
-                  host, join({models.begin(), models.end()}, ", ")),
-      "export CUDA_DEVICE_ORDER=PCI_BUS_ID, so that both number them alike"};
+  return allocation::Notice{fmt::format("{} has unlike GPUs ({}): CUDA numbers the fastest first, ddprun the "
+                                        "one with the lowest PCI address",
+                                        host, join({models.begin(), models.end()}, ", ")),
+                            "export CUDA_DEVICE_ORDER=PCI_BUS_ID, so that both number them alike"};
 }
 
 }  // namespace ddprun::placement

@@ -40,10 +40,9 @@ std::optional<allocation::Notice> find_unlike_python(const std::vector<Announcem
     parts.push_back(fmt::format("{} on {}", versions, allocation::compress_hostlist(hosts)));
   }
   if (groups.size() > parts.size()) parts.push_back(fmt::format("{} more", groups.size() - parts.size()));
-  return allocation::Notice{
-      "the nodes have different versions: " + join(parts, ", "),
-      "workers of different torch versions can wait for each other forever: use one Python "
-      "environment on all nodes"};
+  return allocation::Notice{"the nodes have different versions: " + join(parts, ", "),
+                            "workers of different torch versions can wait for each other forever: use one "
+                            "Python environment on all nodes"};
 }
 
 }  // namespace ddprun::plan

@@ -39,12 +39,12 @@ constexpr const char* k_head =
     ".frame{fill:none;stroke:#555}\n"
     "</style>\n"
     "<defs>\n"
-    "<pattern id=\"hatch1\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
-    "<path d=\"M0 6L6 0\" stroke=\"#000\" stroke-opacity=\"0.3\"/></pattern>\n"
-    "<pattern id=\"hatch2\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\">"
-    "<path d=\"M0 1H4\" stroke=\"#000\" stroke-opacity=\"0.25\"/></pattern>\n"
-    "<pattern id=\"hatch3\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\">"
-    "<circle cx=\"2\" cy=\"2\" r=\"0.9\" fill=\"#000\" fill-opacity=\"0.3\"/></pattern>\n"
+    "<pattern id=\"hatch1\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 6L6 0\" "
+    "stroke=\"#000\" stroke-opacity=\"0.3\"/></pattern>\n"
+    "<pattern id=\"hatch2\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 1H4\" "
+    "stroke=\"#000\" stroke-opacity=\"0.25\"/></pattern>\n"
+    "<pattern id=\"hatch3\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\"><circle cx=\"2\" "
+    "cy=\"2\" r=\"0.9\" fill=\"#000\" fill-opacity=\"0.3\"/></pattern>\n"
     "</defs>\n";
 
 }  // namespace
