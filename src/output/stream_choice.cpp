@@ -109,14 +109,6 @@ RankRanges parse_rank_ranges(const std::string& text, const std::string& origin)
   return ranks;
 }
 
-std::string describe_ranges(const RankRanges& ranks) {
-  if (ranks.all) return "all";
-  std::vector<std::string> parts;
-  for (const auto& [first, last] : ranks.ranges)
-    parts.push_back(first == last ? std::to_string(first) : fmt::format("{}-{}", first, last));
-  return parts.empty() ? "none" : join(parts, ", ");
-}
-
 std::vector<std::string> parse_line_filters(const std::string& text) {
   std::vector<std::string> filters;
   if (text.empty()) return filters;
