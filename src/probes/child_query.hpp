@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/duration.hpp"
 #include "net/whole_answer.hpp"
@@ -20,7 +21,13 @@ class ChildQuery {
 
   // Answers of more than `most` bytes are cut off a little behind that.
   ChildQuery(boost::asio::io_context& context, os::AnsweringChild child, std::size_t most, Milliseconds limit,
-             OnAnswer on_answer);
+             OnAnswer on_answer)
+      : child_(std::move(child)),
+        answer_(std::make_shared<net::WholeAnswer>(
+            context, child_.descriptor(), most, limit,
+            [on_answer = std::move(on_answer)](const std::string& answer, bool) { on_answer(answer); })) {
+    answer_->start();
+  }
   ~ChildQuery() { answer_->cancel(); }  // it is not wanted any more
   ChildQuery(const ChildQuery&) = delete;
   ChildQuery& operator=(const ChildQuery&) = delete;
