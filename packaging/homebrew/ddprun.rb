@@ -15,6 +15,7 @@ class Ddprun < Formula
   depends_on "hwloc"
   depends_on "libsodium"
   depends_on :linux
+  depends_on "spdlog"
 
   def install
     system "cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DDDPRUN_TESTS=OFF", *std_cmake_args

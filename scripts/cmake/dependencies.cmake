@@ -15,6 +15,7 @@ elseif(DDPRUN_HARDEN AND NOT DDPRUN_SYSROOT)  # what fmt.cpp instantiates is tha
 else()
   target_link_libraries(ddprun_fmt INTERFACE fmt::fmt)
 endif()
+find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(Boost 1.74 REQUIRED CONFIG)
 find_package(Threads REQUIRED)

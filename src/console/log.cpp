@@ -1,10 +1,11 @@
 #include "console/log.hpp"
 
 #include <fmt/chrono.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
-#include <cstdio>
-#include <utility>
+#include <memory>
 
 #include "base/text.hpp"
 
@@ -16,8 +17,8 @@ constexpr const char* k_erase_line = "\r\x1b[K";
 constexpr std::size_t k_longest_status = 4096;
 
 struct Log {
-  Talk talk = Talk::normal;
-  std::function<void(const std::string&)> writer;  // empty: standard error
+  std::shared_ptr<spdlog::logger> lines;           // "ddprun: " in front, a line end behind
+  std::function<void(const std::string&)> writer;  // empty: `lines` writes
   bool terminal = false;
   bool status_shown = false;
   std::string host;
@@ -25,21 +26,22 @@ struct Log {
 
 Log& log() {
   static Log instance;
+  if (!instance.lines) {
+    instance.lines =
+        std::make_shared<spdlog::logger>("ddprun", std::make_shared<spdlog::sinks::stderr_sink_st>());
+    instance.lines->set_pattern("%v");
+  }
   return instance;
 }
 
-// In one write: several processes may share this standard error.
-void write_error(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
-
-// For those who want ddprun to talk so much, or more. Whoever wrote a part of it (a peer, a worker, a file)
-// must not drive the terminal.
-void write(Talk least, const std::string& text) {
+// Whoever wrote a part of it (a peer, a worker, a file) must not drive the terminal.
+void write(spdlog::level::level_enum level, const std::string& text) {
   Log& state = log();
-  if (state.talk < least) return;
+  if (!state.lines->should_log(level)) return;
   const bool erase = std::exchange(state.status_shown, false);
-  const std::string lines =
-      std::string(erase ? k_erase_line : "") + "ddprun: " + printable_lines(text) + "\n";
-  state.writer ? state.writer(lines) : write_error(lines);
+  const std::string message = std::string(erase ? k_erase_line : "") + "ddprun: " + printable_lines(text);
+  // One write a message: several processes may share this standard error.
+  state.writer ? state.writer(message + "\n") : state.lines->log(level, message);
 }
 
 // "14:03:22.120 n2: ": several hosts' details may end up in one log.
@@ -58,18 +60,20 @@ std::string with_hint(const std::string& what, const std::string& hint) {
 
 void set_up_log(Talk talk, bool stderr_is_terminal, const std::string& host) {
   Log& state = log();
-  state.talk = talk;
   state.terminal = stderr_is_terminal;
   state.host = host;
+  state.lines->set_level(talk == Talk::quiet     ? spdlog::level::err
+                         : talk == Talk::verbose ? spdlog::level::debug
+                                                 : spdlog::level::info);
 }
 
-void say(const std::string& text) { write(Talk::normal, text); }
-void say_detail(const std::string& text) { write(Talk::verbose, time_and_host() + text); }
+void say(const std::string& text) { write(spdlog::level::info, text); }
+void say_detail(const std::string& text) { write(spdlog::level::debug, time_and_host() + text); }
 void say_notice(const std::string& what, const std::string& hint) {
-  write(Talk::normal, with_hint(what, hint));
+  write(spdlog::level::warn, with_hint(what, hint));
 }
 void say_error(const std::string& what, const std::string& hint) {
-  write(Talk::quiet, with_hint(what, hint));
+  write(spdlog::level::err, with_hint(what, hint));
 }
 
 void route_log(std::function<void(const std::string& lines)> writer) { log().writer = std::move(writer); }
@@ -77,10 +81,10 @@ void route_log(std::function<void(const std::string& lines)> writer) { log().wri
 void show_status(const std::string& text) {
   Log& state = log();
   if (!state.terminal) return text.empty() ? void() : say(text);
-  if (state.talk < Talk::normal || (text.empty() && !state.status_shown)) return;
+  if (!state.lines->should_log(spdlog::level::info) || (text.empty() && !state.status_shown)) return;
   std::string line = state.status_shown ? k_erase_line : "";
   if (!text.empty()) line += "ddprun: " + printable(text, k_longest_status);
-  write_error(line);
+  std::fwrite(line.data(), 1, line.size(), stderr);
   state.status_shown = !text.empty();
 }
 

@@ -31,6 +31,7 @@ class Ddprun(CMakePackage):
     depends_on("fmt")
     depends_on("hwloc@2:")
     depends_on("libsodium")
+    depends_on("spdlog+fmt_external")
 
     requires("platform=linux", msg="ddprun starts processes by Linux' own system calls")
 
