@@ -8,6 +8,7 @@ class Ddprun < Formula
   head "https://github.com/OWNER/ddprun.git", branch: "main"
 
   depends_on "boost" => :build
+  depends_on "cli11" => :build
   depends_on "cmake" => :build
   depends_on "ninja" => :build
   depends_on "nlohmann-json" => :build

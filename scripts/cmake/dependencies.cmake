@@ -17,6 +17,7 @@ else()
 endif()
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
 find_package(Boost 1.74 REQUIRED CONFIG)
 find_package(Threads REQUIRED)
 

@@ -115,7 +115,7 @@ class Scanner {
   void take_long(const std::string& word) {
     const std::size_t equals = word.find('=');
     std::string name = word.substr(0, equals);
-    std::ranges::replace(name, '_', '-');
+    std::replace(name.begin(), name.end(), '_', '-');
     const OptionEntry& option = find_long(name.substr(2), word.substr(0, equals));
     std::optional<std::string> joined;
     if (equals != std::string::npos) joined = word.substr(equals + 1);
@@ -129,8 +129,8 @@ class Scanner {
   // "-r3", "-r=3", "-r 3", "-mv".
   void take_short(const std::string& word) {
     for (std::size_t at = 1; at < word.size(); ++at) {
-      const auto option =
-          std::ranges::find_if(table_, [&](const OptionEntry& each) { return each.letter == word[at]; });
+      const auto option = std::find_if(table_.begin(), table_.end(),
+                                       [&](const OptionEntry& each) { return each.letter == word[at]; });
       if (option == table_.end()) throw unknown(word);
       if (option->value != OptionValue::none) {
         const bool equals = at + 1 < word.size() && word[at + 1] == '=';
@@ -168,7 +168,7 @@ class Scanner {
 
   UsageError unknown(const std::string& word) const {
     std::string name = word.substr(0, word.find('='));
-    std::ranges::replace(name, '_', '-');
+    std::replace(name.begin(), name.end(), '_', '-');
     const std::string what = fmt::format("unknown option {}", printable(word.substr(0, name.size())));
     if (auto advice = advice_for_habit(name)) return UsageError(what, *advice);
     std::vector<std::string> names;
@@ -179,11 +179,12 @@ class Scanner {
   }
 
   void add(const OptionEntry& option, std::optional<std::string> joined) {
-    looking_ = looking_ || std::ranges::find(k_looking, option.name) != k_looking.end();
-    if (option.value == OptionValue::none) joined = "1";
+    result_.options.push_back(fmt::format("--{}", option.name));
+    looking_ = looking_ || std::find(k_looking.begin(), k_looking.end(), option.name) != k_looking.end();
+    if (option.value == OptionValue::none) return;
     if (!joined && option.value == OptionValue::optional) joined = first_word(option.words);
     if (!joined) joined = take_value(option);
-    result_.options.push_back({&option, *joined});
+    result_.options.push_back(*joined);
   }
 
   std::string take_value(const OptionEntry& option) {

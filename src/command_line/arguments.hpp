@@ -8,13 +8,8 @@
 
 namespace ddprun::command_line {
 
-struct GivenOption {
-  const OptionEntry* option = nullptr;  // of the table
-  std::string value;                    // "1" of a flag
-};
-
 struct Arguments {
-  std::vector<GivenOption> options;  // as they were given
+  std::vector<std::string> options;  // "--name" for a flag, "--name", "value" for the others; full names only
   std::vector<std::string> command;  // the first word that is no option, and everything after it
   std::vector<std::string> launch;   // all words as they were given, but for --dry-run, --capture, --snapshot
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -43,15 +44,33 @@ void refuse_unsupported(const std::vector<Unsupported>& refusals) {
   throw UsageError(join(origins, ", ") + " are not supported yet", join(hints, "\nhint: "));
 }
 
-// In the order of the table. What is given again takes the place of what was given before, but --stage adds a
-// path.
-void apply_command_line(Draft& draft, std::vector<GivenOption> given) {
-  std::ranges::stable_sort(given, {}, &GivenOption::option);
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const OptionEntry& option = *given[i].option;
-    const bool last = i + 1 == given.size() || given[i + 1].option != &option;
-    if (last || option.name == std::string_view("stage"))
-      apply(draft, option, {given[i].value, fmt::format("--{}", option.name)});
+// CLI11 gets full names with separate values, the form in which it takes any text for a value. It hears of
+// those options only that are there: each that it hears of it compares with all before.
+void apply_command_line(Draft& draft, std::vector<std::string> words) {
+  CLI::App app;
+  app.set_help_flag();
+  for (const OptionEntry& option : option_table()) {
+    const std::string name = fmt::format("--{}", option.name);
+    if (std::find(words.begin(), words.end(), name) == words.end()) continue;
+    if (option.value == OptionValue::none) {
+      app.add_flag_callback(name,
+                            [&draft, &option, name] {
+                              apply(draft, option, {"1", name});
+                            })
+          ->take_last();
+    } else {
+      const auto set = [&draft, &option, name](const std::string& text) {
+        apply(draft, option, {text, name});
+      };
+      app.add_option_function<std::string>(name, set)->take_last();
+    }
+  }
+  std::reverse(words.begin(), words.end());
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("the command line cannot be read: {}", printable(error.what())),
+                     "ddprun --help lists the options");
   }
 }
 

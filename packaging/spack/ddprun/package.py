@@ -27,6 +27,7 @@ class Ddprun(CMakePackage):
     depends_on("cxx", type="build")
     depends_on("cmake@3.25:", type="build")
     depends_on("boost@1.74:", type="build")
+    depends_on("cli11", type="build")
     depends_on("nlohmann-json", type="build")
     depends_on("fmt")
     depends_on("hwloc@2:")

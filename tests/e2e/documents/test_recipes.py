@@ -51,7 +51,7 @@ def test_the_spack_recipe_is_a_package_of_this_version():
     assert versions == {"main", VERSION} and recipe.homepage in recipe.url and recipe.homepage in recipe.git
     assert ("license", "BSD-3-Clause", {}) in noted and recipe.cmake_args(recipe()) == ["-DDDPRUN_TESTS=OFF"]
     needed = {re.match(r"[\w-]+", arguments[0])[0] for name, *arguments in noted if name == "depends_on"}
-    assert needed == {"boost", "cmake", "cxx", "fmt", "hwloc", "libsodium", "nlohmann-json", "spdlog"}
+    assert needed == {"boost", "cli11", "cmake", "cxx", "fmt", "hwloc", "libsodium", "nlohmann-json", "spdlog"}
 
 
 def test_the_modulefile_is_lua_of_this_version():

@@ -21,7 +21,7 @@ from support.programs import REPOSITORY
 PACKAGING = REPOSITORY / "packaging"
 GITHUB = REPOSITORY / ".github"
 VERSION = call(PACKAGING / "version").strip()
-INSIDE = {"libboost-dev", "libfmt-dev", "libhwloc-dev", "libsodium-dev", "libspdlog-dev", "nlohmann-json3-dev"}
+INSIDE = {"libboost-dev", "libcli11-dev", "libfmt-dev", "libhwloc-dev", "libsodium-dev", "libspdlog-dev", "nlohmann-json3-dev"}
 
 
 @pytest.fixture(scope="session")

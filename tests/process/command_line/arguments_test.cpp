@@ -12,16 +12,6 @@ using Words = std::vector<std::string>;
 
 Arguments normalise(const Words& words) { return normalise_arguments(words, option_table()); }
 
-// "--name" for a flag, "--name", "value" for the others.
-Words options_of(const Arguments& arguments) {
-  Words options;
-  for (const auto& [option, value] : arguments.options) {
-    options.push_back(std::string("--") + option->name);
-    if (option->value != OptionValue::none) options.push_back(value);
-  }
-  return options;
-}
-
 std::string error_for(const Words& words) {
   return usage_error_of([&] { normalise(words); });
 }
@@ -30,7 +20,7 @@ std::string error_for(const Words& words) {
 
 TEST_CASE("the first word that is no option ends the options") {
   const Arguments arguments = normalise({"--nnodes", "2", "train.py", "--nnodes", "3", "--", "-x"});
-  CHECK(options_of(arguments) == Words{"--nnodes", "2"});
+  CHECK(arguments.options == Words{"--nnodes", "2"});
   CHECK(arguments.command == Words{"train.py", "--nnodes", "3", "--", "-x"});
   CHECK(normalise({"-"}).command == Words{"-"});
   CHECK(normalise({}).command.empty());
@@ -38,39 +28,39 @@ TEST_CASE("the first word that is no option ends the options") {
 
 TEST_CASE("two dashes end the options and are dropped") {
   const Arguments arguments = normalise({"-m", "--", "--odd-name", "--", "x"});
-  CHECK(options_of(arguments) == Words{"--module"});
+  CHECK(arguments.options == Words{"--module"});
   CHECK(arguments.command == Words{"--odd-name", "--", "x"});
 }
 
 TEST_CASE("a value follows its option or is joined to it") {
-  CHECK(options_of(normalise({"--nnodes=2"})) == Words{"--nnodes", "2"});
-  CHECK(options_of(normalise({"--rdzv-conf=a=1"})) == Words{"--rdzv-conf", "a=1"});
-  CHECK(options_of(normalise({"--rdzv-conf="})) == Words{"--rdzv-conf", ""});
-  CHECK(options_of(normalise({"--rdzv-conf", ""})) == Words{"--rdzv-conf", ""});
+  CHECK(normalise({"--nnodes=2"}).options == Words{"--nnodes", "2"});
+  CHECK(normalise({"--rdzv-conf=a=1"}).options == Words{"--rdzv-conf", "a=1"});
+  CHECK(normalise({"--rdzv-conf="}).options == Words{"--rdzv-conf", ""});
+  CHECK(normalise({"--rdzv-conf", ""}).options == Words{"--rdzv-conf", ""});
   for (const Words& words : {Words{"-r", "3"}, Words{"-r3"}, Words{"-r=3"}, Words{"--redirects", "3"}}) {
-    CHECK(options_of(normalise(words)) == Words{"--redirects", "3"});
+    CHECK(normalise(words).options == Words{"--redirects", "3"});
   }
-  CHECK(options_of(normalise({"-mvr3", "pkg"})) == Words{"--module", "--verbose", "--redirects", "3"});
-  CHECK(options_of(normalise({"--max-restarts", "-1"})) == Words{"--max-restarts", "-1"});
+  CHECK(normalise({"-mvr3", "pkg"}).options == Words{"--module", "--verbose", "--redirects", "3"});
+  CHECK(normalise({"--max-restarts", "-1"}).options == Words{"--max-restarts", "-1"});
 }
 
 TEST_CASE("both spellings and short forms of a name mean the same") {
   for (const char* word : {"--nproc-per-node", "--nproc_per_node", "--nproc-per_node", "--nproc", "--np"}) {
     CAPTURE(word);
-    CHECK(options_of(normalise({word, "2"})) == Words{"--nproc-per-node", "2"});
+    CHECK(normalise({word, "2"}).options == Words{"--nproc-per-node", "2"});
   }
-  CHECK(options_of(normalise({"--redirect=3", "--te=3"})) == Words{"--redirects", "3", "--tee", "3"});
+  CHECK(normalise({"--redirect=3", "--te=3"}).options == Words{"--redirects", "3", "--tee", "3"});
 }
 
 TEST_CASE("a short form that fits torchrun's option and ours means torchrun's") {
-  CHECK(options_of(normalise({"--v"})) == Words{"--virtual-local-rank"});
-  CHECK(options_of(normalise({"--join", "5"})) == Words{"--join-timeout", "5"});
+  CHECK(normalise({"--v"}).options == Words{"--virtual-local-rank"});
+  CHECK(normalise({"--join", "5"}).options == Words{"--join-timeout", "5"});
 }
 
 TEST_CASE("a dry run has a form only after an equals sign") {
-  CHECK(options_of(normalise({"--dry-run=json", "t.py"})) == Words{"--dry-run", "json"});
+  CHECK(normalise({"--dry-run=json", "t.py"}).options == Words{"--dry-run", "json"});
   const Arguments arguments = normalise({"--dry-run", "json"});
-  CHECK(options_of(arguments) == Words{"--dry-run", "text"});
+  CHECK(arguments.options == Words{"--dry-run", "text"});
   CHECK(arguments.command == Words{"json"});
 }
 
