@@ -52,7 +52,7 @@ bool only_looks(const facts::Snapshot& snapshot) {
   const auto looks = [](const std::string& word) {
     return word.starts_with("--dry-run") || word.starts_with("--capture") || word.starts_with("--snapshot");
   };
-  return std::any_of(snapshot.arguments.begin(), snapshot.arguments.end(), looks);
+  return std::ranges::any_of(snapshot.arguments, looks);
 }
 
 // Where the options contradict the job, its own word is what all hosts share.

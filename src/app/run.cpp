@@ -48,7 +48,7 @@
 #include "plan/launch_plan.hpp"
 #include "plan/propose.hpp"
 #include "plan/rendezvous_plan.hpp"
-#include "plan/unlike_gpus.hpp"
+#include "plan/unlike_nodes.hpp"
 #include "plan/worker_command.hpp"
 #include "probes/granted_cpus.hpp"
 #include "probes/launch_facts.hpp"

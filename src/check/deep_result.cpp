@@ -6,8 +6,6 @@
 #include <map>
 
 #include "base/text.hpp"
-#include "check/record_fields.hpp"
-#include "check/record_text.hpp"
 #include "facts/memory_text.hpp"
 
 namespace ddprun::check {
@@ -44,7 +42,7 @@ void judge_errors(const std::vector<DeepResult>& results, std::vector<Finding>& 
     std::vector<std::string> numbers;
     for (const DeepResult* each : ranks) {
       if (numbers.size() < 8) numbers.push_back(std::to_string(each->rank));
-      if (std::find(finding.hosts.begin(), finding.hosts.end(), each->host) == finding.hosts.end())
+      if (std::ranges::find(finding.hosts, each->host) == finding.hosts.end())
         finding.hosts.push_back(each->host);
     }
     finding.what = fmt::format("rank {}{}: {}", join(numbers, ","),
@@ -57,22 +55,16 @@ void judge_errors(const std::vector<DeepResult>& results, std::vector<Finding>& 
 
 }  // namespace
 
-std::string render_deep_result(const DeepResult& result) { return render_json_text(result); }
-DeepResult parse_deep_result(const std::string& json) { return parse_json_text<DeepResult>(json); }
-
 void judge_deep(const std::vector<DeepResult>& results, std::vector<Finding>& findings) {
   judge_errors(results, findings);
   const double usual = usual_speed(results);
   for (const DeepResult& each : results) {
     if (each.matmul <= 0 || each.matmul >= usual * k_part_of_the_speed) continue;
-    findings.push_back(
-        {Mark::warning,
-         "GPU",
-         {each.host},
-         fmt::format("the GPU of rank {} computes {:.0f} TFLOP/s; the median of all is {:.0f}", each.rank,
-                     each.matmul / k_tera, usual / k_tera),
-         "see its clocks, power limit and temperature (nvidia-smi -q -d PERFORMANCE), or leave the "
-         "node out"});
+    report(
+        findings, Mark::warning, "GPU", each.host,
+        fmt::format("the GPU of rank {} computes {:.0f} TFLOP/s; the median of all is {:.0f}", each.rank,
+                    each.matmul / k_tera, usual / k_tera),
+        "see its clocks, power limit and temperature (nvidia-smi -q -d PERFORMANCE), or leave the node out");
   }
 }
 

@@ -19,10 +19,6 @@ struct DeepResult {
   std::string error;          // the first line of what went wrong; empty: nothing
 };
 
-std::string render_deep_result(const DeepResult& result);
-// Throws Error where the text is none.
-DeepResult parse_deep_result(const std::string& json);
-
 // Ranks that failed, and GPUs that compute much slower than the others.
 void judge_deep(const std::vector<DeepResult>& results, std::vector<Finding>& findings);
 // Lines for people: bandwidth by size, and the speed of the GPUs. Empty where nothing was measured.

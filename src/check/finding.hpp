@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check/host_record.hpp"
@@ -20,6 +21,11 @@ struct Finding {
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 
+inline void report(std::vector<Finding>& findings, Mark mark, const char* subject, const std::string& host,
+                   std::string what, std::string fix) {
+  findings.push_back({mark, subject, {host}, std::move(what), std::move(fix)});
+}
+
 // Everything that is wrong with these nodes, errors first, equal findings of several nodes as one. Nothing
 // for sound ones. `records` in the order of the ranks.
 std::vector<Finding> judge(const std::vector<HostRecord>& records);
@@ -33,6 +39,10 @@ void judge_gpus(const HostRecord& record, std::vector<Finding>& findings);
 void judge_connections(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 void judge_peer_names(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 void judge_likeness(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
+
+// Variables that are known to slow a training down or to make it fail: HostRecord::variables has those that
+// are set.
+std::vector<std::string> known_variables();
 
 // The ranks of which a connection fails, or looks slow beside the others: worth a second measurement, alone,
 // before anybody is told.

@@ -91,10 +91,4 @@ struct HostRecord {
 
 inline constexpr std::uint64_t k_unlimited = ~std::uint64_t{0};
 
-std::string render_record(const HostRecord& record);
-// Throws Error where the text is no such record.
-HostRecord parse_record(const std::string& json);
-std::string render_gpu_health(const std::vector<GpuHealth>& gpus);
-std::vector<GpuHealth> parse_gpu_health(const std::string& json);
-
 }  // namespace ddprun::check

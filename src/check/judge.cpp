@@ -15,19 +15,19 @@ bool is_same(const Finding& one, const Finding& other) {
 std::vector<Finding> join_equal(std::vector<Finding> findings) {
   std::vector<Finding> joined;
   for (Finding& finding : findings) {
-    const auto known = std::find_if(joined.begin(), joined.end(),
-                                    [&](const Finding& each) { return is_same(each, finding); });
+    const auto known =
+        std::ranges::find_if(joined, [&](const Finding& each) { return is_same(each, finding); });
     if (known == joined.end()) {
       joined.push_back(std::move(finding));
       continue;
     }
     for (std::string& host : finding.hosts) {
-      if (std::find(known->hosts.begin(), known->hosts.end(), host) == known->hosts.end())
+      if (std::ranges::find(known->hosts, host) == known->hosts.end())
         known->hosts.push_back(std::move(host));
     }
   }
-  std::stable_sort(joined.begin(), joined.end(),
-                   [](const Finding& one, const Finding& other) { return one.mark < other.mark; });
+  std::ranges::stable_sort(joined,
+                           [](const Finding& one, const Finding& other) { return one.mark < other.mark; });
   return joined;
 }
 

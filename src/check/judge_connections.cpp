@@ -61,41 +61,30 @@ void judge_connection(const HostRecord& record, const Connection& connection, co
                       std::vector<Finding>& findings) {
   const std::string end = name_end(connection);
   if (!connection.problem.empty()) {
-    findings.push_back(
-        {Mark::error,
-         "connection",
-         {record.host},
-         fmt::format("cannot connect to {}, port {}: {}", end, connection.port, connection.problem),
-         "open all TCP ports between the job's nodes in the firewall, those of "
-         "/proc/sys/net/ipv4/ip_local_port_range at least; or choose another network with "
-         "--local-addr"});
+    report(findings, Mark::error, "connection", record.host,
+           fmt::format("cannot connect to {}, port {}: {}", end, connection.port, connection.problem),
+           "open all TCP ports between the job's nodes in the firewall, those of "
+           "/proc/sys/net/ipv4/ip_local_port_range at least; or choose another network with --local-addr");
     return;
   }
   if (connection.stalled) {
-    findings.push_back({Mark::error,
-                        "connection",
-                        {record.host},
-                        fmt::format("short messages arrive at {}, long ones do not", end),
-                        "give all interfaces and switches on the way the same MTU (ip link show)"});
+    report(findings, Mark::error, "connection", record.host,
+           fmt::format("short messages arrive at {}, long ones do not", end),
+           "give all interfaces and switches on the way the same MTU (ip link show)");
     return;
   }
   if (is_far(connection, typical.latency)) {
-    findings.push_back(
-        {Mark::warning,
-         "latency",
-         {record.host},
-         fmt::format("a message to {} and its answer need {:.3g} ms; the median of all is {:.2g} ms", end,
-                     connection.latency * 1e3, typical.latency * 1e3),
-         "see which way it takes (ip route get, tracepath), or leave that node out"});
+    report(findings, Mark::warning, "latency", record.host,
+           fmt::format("a message to {} and its answer need {:.3g} ms; the median of all is {:.2g} ms", end,
+                       connection.latency * 1e3, typical.latency * 1e3),
+           "see which way it takes (ip route get, tracepath), or leave that node out");
   }
   if (is_slow(connection, typical.rate)) {
-    findings.push_back({Mark::warning,
-                        "bandwidth",
-                        {record.host},
-                        fmt::format("{}/s to {}; the median of all is {}/s",
-                                    facts::describe_bytes(static_cast<std::uint64_t>(connection.rate)), end,
-                                    facts::describe_bytes(static_cast<std::uint64_t>(typical.rate))),
-                        "check the link's speed (ethtool), cable and switch, or leave that node out"});
+    report(findings, Mark::warning, "bandwidth", record.host,
+           fmt::format("{}/s to {}; the median of all is {}/s",
+                       facts::describe_bytes(static_cast<std::uint64_t>(connection.rate)), end,
+                       facts::describe_bytes(static_cast<std::uint64_t>(typical.rate))),
+           "check the link's speed (ethtool), cable and switch, or leave that node out");
   }
 }
 
@@ -103,13 +92,11 @@ void judge_clock(const HostRecord& record, const std::string& first, std::vector
   if (record.clock_uncertainty <= 0) return;
   const double skew = std::abs(record.clock_offset) - record.clock_uncertainty;
   if (skew < k_clock_skew) return;
-  findings.push_back({Mark::warning,
-                      "clock",
-                      {record.host},
-                      fmt::format("its clock is {:.3g} s {} that of {}", std::abs(record.clock_offset),
-                                  record.clock_offset > 0 ? "behind" : "ahead of", printable(first, 80)),
-                      "have the site synchronise the clocks (chronyc tracking): log times, munge and time "
-                      "limits depend on them"});
+  report(findings, Mark::warning, "clock", record.host,
+         fmt::format("its clock is {:.3g} s {} that of {}", std::abs(record.clock_offset),
+                     record.clock_offset > 0 ? "behind" : "ahead of", printable(first, 80)),
+         "have the site synchronise the clocks (chronyc tracking): log times, munge and time limits depend "
+         "on them");
 }
 
 }  // namespace
@@ -118,11 +105,10 @@ std::vector<int> doubtful_connections(const std::vector<HostRecord>& records) {
   const Typical typical = typical_of(records);
   std::vector<int> ranks;
   for (const HostRecord& record : records) {
-    const bool doubtful =
-        std::any_of(record.connections.begin(), record.connections.end(), [&](const Connection& each) {
-          return !each.problem.empty() || each.stalled || is_slow(each, typical.rate) ||
-                 is_far(each, typical.latency);
-        });
+    const bool doubtful = std::ranges::any_of(record.connections, [&](const Connection& each) {
+      return !each.problem.empty() || each.stalled || is_slow(each, typical.rate) ||
+             is_far(each, typical.latency);
+    });
     if (doubtful) ranks.push_back(record.rank);
   }
   return ranks;

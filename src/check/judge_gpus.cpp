@@ -60,7 +60,7 @@ class GpuJudge {
   }
 
   void add(Mark mark, const std::string& what, const char* fix) {
-    findings_.push_back({mark, "GPU", {record_.host}, fmt::format("GPU {}: {}", gpu_.address, what), fix});
+    report(findings_, mark, "GPU", record_.host, fmt::format("GPU {}: {}", gpu_.address, what), fix);
   }
 
   const HostRecord& record_;
@@ -72,18 +72,13 @@ class GpuJudge {
 
 void judge_gpus(const HostRecord& record, std::vector<Finding>& findings) {
   for (const std::string& lost : record.lost_gpus) {
-    findings.push_back({Mark::error,
-                        "GPU",
-                        {record.host},
-                        printable(lost, 120),
-                        "have the site reset the node; leave it out until then"});
+    report(findings, Mark::error, "GPU", record.host, printable(lost, 120),
+           "have the site reset the node; leave it out until then");
   }
   if (!record.gpu_problem.empty()) {
-    findings.push_back({Mark::error,
-                        "GPU",
-                        {record.host},
-                        "the NVIDIA driver shows no GPUs: " + printable(record.gpu_problem, 120),
-                        "run nvidia-smi there; have the site reload the driver"});
+    report(findings, Mark::error, "GPU", record.host,
+           "the NVIDIA driver shows no GPUs: " + printable(record.gpu_problem, 120),
+           "run nvidia-smi there; have the site reload the driver");
   }
   for (const GpuHealth& gpu : record.gpus) GpuJudge(record, gpu, findings).judge();
 }

@@ -40,9 +40,8 @@ const Alike k_versions[] = {
 // The fewest first: they are what a reader looks for.
 std::vector<std::pair<std::string, std::vector<std::string>>> by_rarity(const HostsByValue& groups) {
   std::vector<std::pair<std::string, std::vector<std::string>>> sorted(groups.begin(), groups.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& one, const auto& other) {
-    return one.second.size() < other.second.size();
-  });
+  std::ranges::stable_sort(
+      sorted, [](const auto& one, const auto& other) { return one.second.size() < other.second.size(); });
   return sorted;
 }
 

@@ -26,43 +26,34 @@ constexpr std::uint64_t k_memory_of_worker = k_gibi / 2;  // Python with torch i
 void judge_shared_memory(const HostRecord& record, const Folder& folder, std::vector<Finding>& findings) {
   if (folder.free >= k_little_shared_memory) return;
   const bool none = folder.free < k_no_shared_memory;
-  findings.push_back(
-      {none ? Mark::error : Mark::warning,
-       "shared memory",
-       {record.host},
-       fmt::format(
-           "{} has {} free of {}; data loaders and NCCL share memory there and end with SIGBUS when it "
-           "is full",
-           folder.path, facts::describe_bytes(folder.free), facts::describe_bytes(folder.size)),
-       "remove what earlier jobs left there, or start the container with more (--shm-size, an emptyDir of "
-       "medium Memory)"});
+  report(findings, none ? Mark::error : Mark::warning, "shared memory", record.host,
+         fmt::format("{} has {} free of {}; data loaders and NCCL share memory there and end with SIGBUS "
+                     "when it is full",
+                     folder.path, facts::describe_bytes(folder.free), facts::describe_bytes(folder.size)),
+         "remove what earlier jobs left there, or start the container with more (--shm-size, an emptyDir of "
+         "medium Memory)");
 }
 
 void judge_folder(const HostRecord& record, const Folder& folder, std::vector<Finding>& findings) {
   const std::string name = fmt::format("{} ({})", folder.path, folder.purpose);
   if (!folder.problem.empty()) {
-    findings.push_back(
-        {folder.purpose == "log folder" || folder.purpose == "temporary files" ? Mark::error : Mark::warning,
-         "disk",
-         {record.host},
-         fmt::format("cannot write to {}: {}", name, folder.problem),
-         "create it, or name another folder"});
+    report(
+        findings,
+        folder.purpose == "log folder" || folder.purpose == "temporary files" ? Mark::error : Mark::warning,
+        "disk", record.host, fmt::format("cannot write to {}: {}", name, folder.problem),
+        "create it, or name another folder");
     return;
   }
   if (folder.free < k_little_room) {
-    findings.push_back({folder.free < k_no_room ? Mark::error : Mark::warning,
-                        "disk",
-                        {record.host},
-                        fmt::format("{} has {} free of {}", name, facts::describe_bytes(folder.free),
-                                    facts::describe_bytes(folder.size)),
-                        "free space there, or name another folder (TMPDIR, --log-dir)"});
+    report(findings, folder.free < k_no_room ? Mark::error : Mark::warning, "disk", record.host,
+           fmt::format("{} has {} free of {}", name, facts::describe_bytes(folder.free),
+                       facts::describe_bytes(folder.size)),
+           "free space there, or name another folder (TMPDIR, --log-dir)");
   }
   if (folder.write_rate > 0 && folder.write_rate < k_slow_writing) {
-    findings.push_back({Mark::warning,
-                        "disk",
-                        {record.host},
-                        fmt::format("{} takes less than {} per second", name, facts::describe_bytes(k_mebi)),
-                        "write checkpoints and logs to another file system"});
+    report(findings, Mark::warning, "disk", record.host,
+           fmt::format("{} takes less than {} per second", name, facts::describe_bytes(k_mebi)),
+           "write checkpoints and logs to another file system");
   }
 }
 
@@ -72,50 +63,40 @@ void judge_limits(const HostRecord& record, std::vector<Finding>& findings) {
     return found == record.limits.end() ? k_unlimited : found->second;
   };
   if (const std::uint64_t files = limit("nofile"); files < k_sparse_files) {
-    findings.push_back({files < k_few_files ? Mark::error : Mark::warning,
-                        "limits",
-                        {record.host},
-                        fmt::format("a process may open {} files (ulimit -n); data loaders and connections "
-                                    "between ranks need more",
-                                    files),
-                        "add ulimit -n 4096 to the batch script, or have the site raise the limit"});
+    report(
+        findings, files < k_few_files ? Mark::error : Mark::warning, "limits", record.host,
+        fmt::format(
+            "a process may open {} files (ulimit -n); data loaders and connections between ranks need more",
+            files),
+        "add ulimit -n 4096 to the batch script, or have the site raise the limit");
   }
   if (const std::uint64_t processes = limit("nproc"); processes < k_few_processes) {
-    findings.push_back({Mark::warning,
-                        "limits",
-                        {record.host},
-                        fmt::format("the user may have {} processes and threads (ulimit -u)", processes),
-                        "add ulimit -u 4096 to the batch script, or have the site raise the limit"});
+    report(findings, Mark::warning, "limits", record.host,
+           fmt::format("the user may have {} processes and threads (ulimit -u)", processes),
+           "add ulimit -u 4096 to the batch script, or have the site raise the limit");
   }
   if (const std::uint64_t locked = limit("memlock"); record.infiniband && locked < k_gibi) {
-    findings.push_back({Mark::error,
-                        "limits",
-                        {record.host},
-                        fmt::format("a process may lock {} of memory (ulimit -l), and RDMA registers what it "
-                                    "sends",
-                                    facts::describe_bytes(locked)),
-                        "have the site set memlock to unlimited (Slurm: LimitMEMLOCK of slurmd's service)"});
+    report(findings, Mark::error, "limits", record.host,
+           fmt::format("a process may lock {} of memory (ulimit -l), and RDMA registers what it sends",
+                       facts::describe_bytes(locked)),
+           "have the site set memlock to unlimited (Slurm: LimitMEMLOCK of slurmd's service)");
   }
 }
 
 void judge_share(const HostRecord& record, std::vector<Finding>& findings) {
   const double cpus = record.cpu_quota > 0 ? std::min<double>(record.cpus, record.cpu_quota) : record.cpus;
   if (record.workers > 1 && cpus < record.workers && record.online_cpus >= record.workers) {
-    findings.push_back({Mark::warning,
-                        "CPUs",
-                        {record.host},
-                        fmt::format("{} workers share {:.3g} of the node's {} CPUs", record.workers, cpus,
-                                    record.online_cpus),
-                        "ask for more CPUs: --cpus-per-task (srun -c), ncpus, or srun --cpu-bind=none"});
+    report(findings, Mark::warning, "CPUs", record.host,
+           fmt::format("{} workers share {:.3g} of the node's {} CPUs", record.workers, cpus,
+                       record.online_cpus),
+           "ask for more CPUs: --cpus-per-task (srun -c), ncpus, or srun --cpu-bind=none");
   }
   const std::uint64_t need = k_memory_of_worker * static_cast<std::uint64_t>(std::max(record.workers, 1));
   if (record.free_memory > 0 && record.free_memory < need) {
-    findings.push_back({Mark::warning,
-                        "memory",
-                        {record.host},
-                        fmt::format("{} of memory are free for {} worker(s)",
-                                    facts::describe_bytes(record.free_memory), record.workers),
-                        "ask for more memory (--mem, mem=), or see which processes use it"});
+    report(findings, Mark::warning, "memory", record.host,
+           fmt::format("{} of memory are free for {} worker(s)", facts::describe_bytes(record.free_memory),
+                       record.workers),
+           "ask for more memory (--mem, mem=), or see which processes use it");
   }
 }
 
@@ -123,11 +104,8 @@ void judge_share(const HostRecord& record, std::vector<Finding>& findings) {
 
 void judge_surroundings(const HostRecord& record, std::vector<Finding>& findings) {
   if (!record.python_problem.empty()) {
-    findings.push_back({Mark::error,
-                        "Python",
-                        {record.host},
-                        record.python_problem,
-                        "set PYTHON_EXEC to a Python that all nodes have, or unset it"});
+    report(findings, Mark::error, "Python", record.host, record.python_problem,
+           "set PYTHON_EXEC to a Python that all nodes have, or unset it");
   }
   for (const Folder& folder : record.folders) {
     folder.purpose == "shared memory" && folder.problem.empty()

@@ -4,7 +4,6 @@
 
 #include "base/text.hpp"
 #include "check/finding.hpp"
-#include "check/known_variables.hpp"
 
 namespace ddprun::check {
 
@@ -94,18 +93,16 @@ void judge_interface(const HostRecord& record, const char* name, bool exact, std
   const std::string value = set->second.substr(set->second.front() == '=' ? 1 : 0);
   const bool whole = exact || set->second.front() == '=';
   const auto names = split(value, ',');
-  const bool known = std::any_of(names.begin(), names.end(), [&](const std::string& part) {
-    return std::any_of(record.interfaces.begin(), record.interfaces.end(), [&](const std::string& each) {
+  const bool known = std::ranges::any_of(names, [&](const std::string& part) {
+    return std::ranges::any_of(record.interfaces, [&](const std::string& each) {
       return whole ? each == part : each.starts_with(part);
     });
   });
   if (known) return;
-  findings.push_back({Mark::error,
-                      "variables",
-                      {record.host},
-                      fmt::format("{}={} names no interface that is up ({})", name,
-                                  printable(set->second, 80), printable(join(record.interfaces, ", "), 120)),
-                      fmt::format("unset {}: ddprun sets it where it is needed", name)});
+  report(findings, Mark::error, "variables", record.host,
+         fmt::format("{}={} names no interface that is up ({})", name, printable(set->second, 80),
+                     printable(join(record.interfaces, ", "), 120)),
+         fmt::format("unset {}: ddprun sets it where it is needed", name));
 }
 
 }  // namespace
@@ -120,11 +117,9 @@ void judge_variables(const HostRecord& record, bool several, std::vector<Finding
   for (const HurtfulVariable& row : k_hurtful) {
     const auto set = record.variables.find(row.name);
     if (set == record.variables.end() || !row.hurts(set->second) || !counts(row, record, several)) continue;
-    findings.push_back({row.mark,
-                        "variables",
-                        {record.host},
-                        fmt::format("{}={} {}", row.name, printable(set->second, 80), row.what),
-                        fmt::format("unset {}, unless that is what you want", row.name)});
+    report(findings, row.mark, "variables", record.host,
+           fmt::format("{}={} {}", row.name, printable(set->second, 80), row.what),
+           fmt::format("unset {}, unless that is what you want", row.name));
   }
   if (!several) return;
   judge_interface(record, "GLOO_SOCKET_IFNAME", true, findings);

@@ -1,8 +1,11 @@
-// One description of the records for both directions: a member's name is its key.
+// Records as JSON text and back, by one description for both directions: a member's name is its key.
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 
+#include "base/error.hpp"
+#include "base/json_text.hpp"
 #include "check/deep_result.hpp"
 #include "check/host_record.hpp"
 
@@ -22,5 +25,20 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(HostRecord, rank, host, addresse
                                                 variables, clock_offset, clock_uncertainty, connections)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeepResult, rank, host, device, backend, matmul, sizes, rates,
                                                 error)
+
+template <class Record>
+std::string render_json_text(const Record& record) {
+  return write_json_text(nlohmann::json(record));
+}
+
+// Throws Error.
+template <class Record>
+Record parse_json_text(const std::string& json) {
+  try {
+    return read_json_text(json).get<Record>();
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(std::string("a result of the check cannot be read: ") + error.what());
+  }
+}
 
 }  // namespace ddprun::check

@@ -27,8 +27,8 @@ std::string describe_seconds(double seconds) {
 }
 
 const Connection* connection_to_first(const HostRecord& record) {
-  const auto found = std::find_if(record.connections.begin(), record.connections.end(),
-                                  [](const Connection& each) { return each.to_rank == 0; });
+  const auto found =
+      std::ranges::find_if(record.connections, [](const Connection& each) { return each.to_rank == 0; });
   return found == record.connections.end() ? nullptr : &*found;
 }
 
@@ -55,8 +55,8 @@ std::string describe_latency(const HostRecord& record) {
 }
 
 std::string describe_room(const HostRecord& record) {
-  const auto found = std::find_if(record.folders.begin(), record.folders.end(),
-                                  [](const Folder& each) { return each.purpose == "temporary files"; });
+  const auto found = std::ranges::find_if(
+      record.folders, [](const Folder& each) { return each.purpose == "temporary files"; });
   return found == record.folders.end() ? std::string() : facts::describe_bytes(found->free);
 }
 
@@ -69,7 +69,7 @@ std::string describe_gpus(const HostRecord& record) {
 std::string mark_of(const HostRecord& record, const std::vector<Finding>& findings) {
   std::string worst;
   for (const Finding& finding : findings) {
-    if (std::find(finding.hosts.begin(), finding.hosts.end(), record.host) == finding.hosts.end()) continue;
+    if (std::ranges::find(finding.hosts, record.host) == finding.hosts.end()) continue;
     if (finding.mark == Mark::error) return "error";
     worst = "warning";
   }
@@ -100,8 +100,7 @@ void add_nodes(const CheckResult& result, render::CellTable& table) {
   Row names{"node", "address",     "MTU",         "latency", "bandwidth", "clock",
             "CPUs", "memory free", "TMPDIR free", "GPUs",    ""};
   for (std::size_t column = 0; column < names.size(); ++column) {
-    const bool empty =
-        std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return row[column].empty(); });
+    const bool empty = std::ranges::all_of(rows, [&](const Row& row) { return row[column].empty(); });
     if (empty) names[column].clear();
   }
   rows.insert(rows.begin(), names);
@@ -118,7 +117,7 @@ void add_nodes(const CheckResult& result, render::CellTable& table) {
 std::string describe_same(const std::vector<HostRecord>& records) {
   std::vector<std::string> parts;
   for (const auto& entry : records.front().versions) {
-    const bool same = std::all_of(records.begin(), records.end(), [&](const HostRecord& each) {
+    const bool same = std::ranges::all_of(records, [&](const HostRecord& each) {
       const auto found = each.versions.find(entry.first);
       return found != each.versions.end() && found->second == entry.second;
     });
@@ -135,8 +134,8 @@ std::string describe(const Finding& finding) {
 }
 
 std::string sum_up(const CheckResult& result) {
-  const auto errors = std::count_if(result.findings.begin(), result.findings.end(),
-                                    [](const Finding& each) { return each.mark == Mark::error; });
+  const auto errors =
+      std::ranges::count_if(result.findings, [](const Finding& each) { return each.mark == Mark::error; });
   const auto warnings = static_cast<std::ptrdiff_t>(result.findings.size()) - errors;
   const std::string checked = fmt::format("checked {} in {:.1f} s",
                                           count_of(static_cast<std::int64_t>(result.records.size()), "node"),
@@ -149,8 +148,8 @@ std::string sum_up(const CheckResult& result) {
 }  // namespace
 
 bool fails(const CheckResult& result, bool strict) {
-  return std::any_of(result.findings.begin(), result.findings.end(),
-                     [&](const Finding& each) { return strict || each.mark == Mark::error; });
+  return std::ranges::any_of(result.findings,
+                             [&](const Finding& each) { return strict || each.mark == Mark::error; });
 }
 
 std::vector<std::string> failing_nodes(const CheckResult& result) {
@@ -161,7 +160,7 @@ std::vector<std::string> failing_nodes(const CheckResult& result) {
   // Of a node that gave no record only the finding is left.
   for (const Finding& finding : result.findings) {
     for (const std::string& host : finding.hosts) {
-      const bool known = std::find(nodes.begin(), nodes.end(), host) != nodes.end();
+      const bool known = std::ranges::find(nodes, host) != nodes.end();
       if (finding.mark == Mark::error && !known) nodes.push_back(host);
     }
   }

@@ -21,11 +21,11 @@ namespace ddprun::command_line {
 
 namespace {
 
-void apply(Draft& draft, const OptionEntry& option, const Given& given) {
+void apply(Draft& draft, const OptionEntry& option, const Sourced<std::string>& given) {
   draft.origins[option.name] = given.origin;
-  draft.options.given[option.name] = given;
+  draft.given[option.name] = given;
   try {
-    option.apply(draft, given);
+    option.apply(draft, {given, option.words});
   } catch (const Unsupported& refusal) {
     draft.unsupported.push_back(refusal);
   }
@@ -62,7 +62,8 @@ void apply_command_line(Draft& draft, std::vector<std::string> words) {
       const auto set = [&draft, &option, name](const std::string& text) {
         apply(draft, option, {text, name});
       };
-      app.add_option_function<std::string>(name, set)->take_last();
+      const bool each_counts = option.name == std::string_view("stage");
+      app.add_option_function<std::string>(name, set)->take_last()->trigger_on_parse(each_counts);
     }
   }
   std::reverse(words.begin(), words.end());
@@ -74,7 +75,7 @@ void apply_command_line(Draft& draft, std::vector<std::string> words) {
   }
 }
 
-bool flag_is_on(const Given& given) {
+bool flag_is_on(const Sourced<std::string>& given) {
   const auto number = parse_integer(trim(given.value));
   if (!number) {
     throw UsageError(fmt::format("{} is not a number: '{}'", given.origin, printable(given.value)),
@@ -93,17 +94,17 @@ constexpr std::array<std::array<std::string_view, 2>, 6> k_rivals{{{"verbose", "
 
 bool is_settled(const options::GivenOptions& above, std::string_view name) {
   const auto given = [&](std::string_view other) { return above.contains(std::string(other)); };
-  return given(name) || std::any_of(k_rivals.begin(), k_rivals.end(), [&](const auto& pair) {
+  return given(name) || std::ranges::any_of(k_rivals, [&](const auto& pair) {
            return (pair[0] == name && given(pair[1])) || (pair[1] == name && given(pair[0]));
          });
 }
 
 // A flag that is off here is not asked for further down.
 void apply_below(Draft& draft, const options::GivenOptions& above, const OptionEntry& option,
-                 const Given& given) {
+                 const Sourced<std::string>& given) {
   if (is_settled(above, option.name)) return;
   if (option.value == OptionValue::none && !flag_is_on(given)) {
-    draft.options.given[option.name] = given;
+    draft.given[option.name] = given;
     return;
   }
   apply(draft, option, given);
@@ -111,7 +112,7 @@ void apply_below(Draft& draft, const options::GivenOptions& above, const OptionE
 
 void apply_variables(Draft& draft, const facts::Environment& environment) {
   for (const auto name_of : {&own_variable_of, &variable_of}) {
-    const options::GivenOptions above = draft.options.given;
+    const options::GivenOptions above = draft.given;
     for (const OptionEntry& option : option_table()) {
       const auto variable = environment.find(name_of(option));
       if (variable == environment.end()) continue;
@@ -122,7 +123,7 @@ void apply_variables(Draft& draft, const facts::Environment& environment) {
 
 void apply_layers(Draft& draft, const OptionLayers& layers) {
   for (const std::vector<facts::OptionText>& layer : layers) {
-    const options::GivenOptions above = draft.options.given;
+    const options::GivenOptions above = draft.given;
     for (const facts::OptionText& text : layer) {
       apply_below(draft, above, find_configured(text), {text.text, text.origin});
     }
@@ -130,13 +131,13 @@ void apply_layers(Draft& draft, const OptionLayers& layers) {
 }
 
 void note(Draft& draft, const std::string& what, const std::string& why) {
-  draft.options.notices.push_back({what, why});
+  draft.notices.push_back({what, why});
 }
 
 // torchrun's --standalone replaces everything that says where the others are without a word; here the user
 // can read it.
 void settle_standalone(Draft& draft) {
-  allocation::PlaceOptions& place = draft.options.place;
+  allocation::PlaceOptions& place = draft.place;
   if (!place.standalone) return;
   const std::string standalone = draft.origins["standalone"];
   if (place.nodes && place.nodes->value != 1) {
@@ -151,8 +152,8 @@ void settle_standalone(Draft& draft) {
     note(draft, given->second + " has no effect", standalone + " uses this host only");
   }
   draft.endpoint.reset();
-  draft.options.hostfile.clear();
-  draft.options.remote_launcher = {};
+  draft.hostfile.clear();
+  draft.remote_launcher = {};
   allocation::PlaceOptions alone;
   alone.nodes = place.nodes;
   alone.workers_per_node = place.workers_per_node;
@@ -162,7 +163,7 @@ void settle_standalone(Draft& draft) {
 
 // What the command line and PET_ variables leave open.
 void follow_master_variables(Draft& draft, const facts::Environment& environment) {
-  allocation::PlaceOptions& place = draft.options.place;
+  allocation::PlaceOptions& place = draft.place;
   const plan::MasterVariables exported = plan::read_master_variables(environment);
   if (place.standalone) {
     if (exported.port)
@@ -176,13 +177,13 @@ void follow_master_variables(Draft& draft, const facts::Environment& environment
 // torchrun's own variable for how much it tells.
 void follow_log_level(Draft& draft, const facts::Environment& environment) {
   const auto level = environment.find("LOGLEVEL");
-  if (level == environment.end() || draft.options.quiet) return;
+  if (level == environment.end() || draft.quiet) return;
   const std::string word = to_upper(trim(level->second));
-  if (word == "INFO" || word == "DEBUG") draft.options.verbose = true;
+  if (word == "INFO" || word == "DEBUG") draft.verbose = true;
 }
 
 void settle_address(Draft& draft) {
-  allocation::PlaceOptions& place = draft.options.place;
+  allocation::PlaceOptions& place = draft.place;
   if (draft.endpoint) {
     const auto& [endpoint, origin, source] = *draft.endpoint;
     if (place.address && place.address->value != endpoint.host) {
@@ -215,7 +216,7 @@ void check_spares(const options::Options& options) {
 }
 
 void settle_elastic(Draft& draft) {
-  const options::Options& options = draft.options;
+  const options::Options& options = draft;
   const auto grow = draft.origins.find("grow");
   if (!options::outlives_nodes(options)) {
     if (grow == draft.origins.end()) return;
@@ -231,7 +232,7 @@ void settle_elastic(Draft& draft) {
                      "give a shorter one: it counts within the join timeout");
   }
   const bool is_given = draft.origins.contains("host-timeout");
-  if (!is_given) draft.options.host_timeout.value = k_elastic_link;
+  if (!is_given) draft.host_timeout.value = k_elastic_link;
   if (!is_given || options.host_timeout.value >= rendezvous::k_least_host_timeout) return;
   throw UsageError(fmt::format("{} is too short for a job that goes on without a node: '{}'",
                                options.host_timeout.origin, describe_duration(options.host_timeout.value)),
@@ -252,16 +253,16 @@ void settle_conf(Draft& draft) {
   if (!draft.conf) return;
   std::map<std::string, std::string> conf = draft.conf->value;
   const auto last_call = conf.find("last_call_timeout");
-  if (last_call != conf.end() && draft.options.least_nodes) {
-    draft.options.last_call = sourced(time_of_conf(draft, "last_call_timeout", last_call->second),
-                                      draft.conf->origin + " last_call_timeout");
+  if (last_call != conf.end() && draft.least_nodes) {
+    draft.last_call = sourced(time_of_conf(draft, "last_call_timeout", last_call->second),
+                              draft.conf->origin + " last_call_timeout");
     conf.erase(last_call);
   }
   const std::string key = conf.count("join_timeout") != 0 ? "join_timeout" : "timeout";
   const auto patience = conf.find(key);
   const std::string& origin = draft.conf->origin;
   if (patience != conf.end() && draft.origins.count("join-timeout") == 0) {
-    draft.options.join_timeout =
+    draft.join_timeout =
         sourced(time_of_conf(draft, key, patience->second), fmt::format("{} {}", origin, key));
     conf.erase(patience);
   }
@@ -274,7 +275,7 @@ void settle_conf(Draft& draft) {
 // "package.module:function", which torchrun's Python interface takes and a launcher of programs cannot.
 bool names_function(std::string_view text) {
   const auto is_dotted_name = [](std::string_view name) {
-    return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
       return std::isalnum(c) != 0 || c == '_' || c == '.';
     });
   };
@@ -284,7 +285,7 @@ bool names_function(std::string_view text) {
 }
 
 void settle_program(Draft& draft) {
-  options::Options& options = draft.options;
+  options::Options& options = draft;
   if (options.run_path) {
     for (const char* name : {"module", "no-python"}) {
       const auto given = draft.origins.find(name);
@@ -340,7 +341,7 @@ void settle_binding(Draft& draft) {
     throw UsageError("--bind and --numa-binding name the same option, but both are given",
                      "leave out one of them");
   }
-  const options::Options& options = draft.options;
+  const options::Options& options = draft;
   if (options.bind.mode != options::BindMode::none) return;
   if (options.omp_places) {
     throw UsageError("--omp-places and --bind none contradict each other",
@@ -356,15 +357,14 @@ void settle_shutdown(Draft& draft, const facts::Environment& environment) {
   const auto variable = environment.find("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
   if (variable == environment.end() || draft.origins.count("shutdown-timeout") != 0) return;
   const auto& table = option_table();
-  const auto option = std::find_if(table.begin(), table.end(), [](const OptionEntry& each) {
-    return std::string_view(each.name) == "shutdown-timeout";
-  });
+  const auto option = std::ranges::find_if(
+      table, [](const OptionEntry& each) { return std::string_view(each.name) == "shutdown-timeout"; });
   apply(draft, *option, {variable->second, variable->first});
 }
 
 // --restart-policy never is --max-restarts 0: the workers, the other agents and the plan see that number.
 void settle_restarts(Draft& draft) {
-  options::Options& options = draft.options;
+  options::Options& options = draft;
   const Sourced<options::RestartRule>& rule = options.restarts.rule;
   if (rule.value == options::RestartRule::never) options.max_restarts = sourced(0, rule.origin);
   const bool none = options.max_restarts.value == 0;
@@ -389,13 +389,13 @@ void settle_restarts(Draft& draft) {
 void settle_output(Draft& draft, const facts::Environment& environment) {
   refuse_together(draft, "logs", "log-dir");
   for (const char* name : {"log-rotate", "timestamps", "log-compress"}) {
-    if (draft.origins.count(name) == 0 || output::wants_files(draft.options.output)) continue;
+    if (draft.origins.count(name) == 0 || output::wants_files(draft.output)) continue;
     throw UsageError(fmt::format("--{} requires log files, but none are written", name),
                      "add --logs FOLDER, or leave it out");
   }
   const auto variable = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
   if (variable == environment.end() || draft.origins.count("log-line-prefix-template") != 0) return;
-  draft.options.output.prefix_template = sourced(variable->second, variable->first);
+  draft.output.prefix_template = sourced(variable->second, variable->first);
 }
 
 void settle(Draft& draft, const facts::Environment& environment) {
@@ -415,10 +415,10 @@ void settle(Draft& draft, const facts::Environment& environment) {
   settle_restarts(draft);
   settle_output(draft, environment);
   settle_binding(draft);
-  check_watch(draft.options);
+  check_watch(draft);
   check_check(draft);
-  if (!draft.options.snapshot_file.empty() && draft.options.dry_run == options::DryRun::off) {
-    draft.options.dry_run = options::DryRun::text;
+  if (!draft.snapshot_file.empty() && draft.dry_run == options::DryRun::off) {
+    draft.dry_run = options::DryRun::text;
   }
   settle_program(draft);
 }
@@ -435,12 +435,12 @@ std::variant<options::Options, Printed> parse_command_line(const std::vector<std
   if (draft.help_all) return Printed{render_help_all()};
   if (draft.version) return Printed{render_version(os::find_optional_libraries(), os::hwloc_version())};
   if (!draft.completion.empty()) return Printed{render_completion(draft.completion)};
-  draft.options.command = std::move(normalised.command);
+  draft.command = std::move(normalised.command);
   apply_variables(draft, environment);
   apply_layers(draft, layers);
   refuse_unsupported(draft.unsupported);
   settle(draft, environment);
-  return std::move(draft.options);
+  return std::move(static_cast<options::Options&>(draft));
 }
 
 }  // namespace ddprun::command_line

@@ -16,8 +16,7 @@ namespace {
 // These print something and end, or are about a single run.
 bool belongs_on_command_line(const OptionEntry& option) {
   static const std::vector<std::string_view> k_single{"capture", "snapshot", "dry-run", "print-config"};
-  return option.group == OptionGroup::about ||
-         std::find(k_single.begin(), k_single.end(), option.name) != k_single.end();
+  return option.group == OptionGroup::about || std::ranges::find(k_single, option.name) != k_single.end();
 }
 
 // Missing is fine; a folder on the way that may not be entered is not, since it may hold a file.
@@ -33,14 +32,14 @@ std::string own_variable_of(const OptionEntry& option) {
   const std::string_view name = option.name;
   if (belongs_on_command_line(option) || name == "hosts" || name == "node-rank") return "";
   std::string variable = "DDPRUN_" + to_upper(name);
-  std::replace(variable.begin(), variable.end(), '-', '_');
+  std::ranges::replace(variable, '-', '_');
   return variable;
 }
 
 const OptionEntry& find_configured(const facts::OptionText& text) {
   const auto& table = option_table();
-  const auto option = std::find_if(table.begin(), table.end(),
-                                   [&](const OptionEntry& each) { return each.name == text.name; });
+  const auto option =
+      std::ranges::find_if(table, [&](const OptionEntry& each) { return each.name == text.name; });
   if (option == table.end()) {
     std::vector<std::string> names;
     for (const OptionEntry& each : table) names.emplace_back(each.name);

@@ -99,9 +99,8 @@ constexpr std::array<std::pair<const char*, const char*>, 12> k_daily{{
 std::string render_help() {
   std::string text = std::string(k_usage) + "\nCommon options:\n";
   for (const OptionEntry& option : option_table()) {
-    const auto daily = std::find_if(k_daily.begin(), k_daily.end(), [&](const auto& each) {
-      return std::string_view(each.first) == option.name;
-    });
+    const auto daily = std::ranges::find_if(
+        k_daily, [&](const auto& each) { return std::string_view(each.first) == option.name; });
     if (daily != k_daily.end()) text += entry(option, daily->second);
   }
   return text + "\nAll torchrun options are recognised. More: ddprun --help-all, man ddprun.\n";

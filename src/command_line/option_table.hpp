@@ -13,7 +13,9 @@
 namespace ddprun::command_line {
 
 // The text of one option and where it stood: "--nnodes" or "PET_NNODES". A flag that is on has the text "1".
-using Given = Sourced<std::string>;
+struct Given : Sourced<std::string> {
+  const char* choices = "";  // OptionEntry::words
+};
 
 // Torchrun's option, or a value of it, whose effect ddprun does not have. All of a line are refused at once.
 class Unsupported : public UsageError {
@@ -28,8 +30,7 @@ class Unsupported : public UsageError {
 };
 
 // What the options set, before they are checked against each other.
-struct Draft {
-  options::Options options;
+struct Draft : options::Options {
   std::optional<Sourced<options::Endpoint>> endpoint;  // --rdzv-endpoint
   std::optional<Sourced<std::map<std::string, std::string>>> conf;
   bool help = false;

@@ -1,5 +1,6 @@
 #include "commands/check.hpp"
 
+#include "check/record_fields.hpp"
 #include "commands/check_words.hpp"
 #include "os/process/become.hpp"
 
@@ -21,8 +22,9 @@ void make_check_job(options::Options& options) {
   if (!options.check.wanted || made) return;
   options.module = options.run_path = options.local_rank_argument = false;
   options.no_python = true;
-  options.command = {os::capture_own_file(), k_check_node,
-                     render_check_words({options.check.json, options.check.strict, options.check.deep,
+  options.command = {
+      os::capture_own_file(), k_check_node,
+      check::render_json_text(CheckWords{options.check.json, options.check.strict, options.check.deep,
                                          folder_of_logs(options.output), options.check.exclude_file})};
   // All nodes take part, once, and no worker is bound: what is judged is what the job has.
   options.max_restarts.value = 0;

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "check/record_text.hpp"
+#include "check/record_fields.hpp"
 #include "os/clock.hpp"
 #include "os/libraries/name_lookup.hpp"
 
@@ -45,8 +45,7 @@ std::optional<std::string> get_until(net::StoreClient& store, const std::string&
 
 // Several workers of one host are one node.
 void add_worker(std::vector<MetNode>& nodes, const MetNode& worker) {
-  auto node =
-      std::find_if(nodes.begin(), nodes.end(), [&](const MetNode& each) { return each.host == worker.host; });
+  auto node = std::ranges::find_if(nodes, [&](const MetNode& each) { return each.host == worker.host; });
   if (node == nodes.end()) node = nodes.insert(node, worker);
   ++node->workers;
 }
@@ -83,7 +82,7 @@ std::vector<MetNode> CheckMeeting::meet(const MetNode& own, std::vector<int>& mi
 }
 
 void CheckMeeting::give(const check::HostRecord& record, int round) {
-  if (store_) store_->set(record_key(rank_, round), check::render_record(record));
+  if (store_) store_->set(record_key(rank_, round), check::render_json_text(record));
 }
 
 std::vector<check::HostRecord> CheckMeeting::collect(const std::vector<MetNode>& nodes, int round,
@@ -93,7 +92,7 @@ std::vector<check::HostRecord> CheckMeeting::collect(const std::vector<MetNode>&
   for (const MetNode& node : nodes) {
     if (node.rank == rank_) continue;
     const auto told = get_until(*store_, record_key(node.rank, round), deadline);
-    told ? records.push_back(check::parse_record(*told)) : silent.push_back(node.host);
+    told ? records.push_back(check::parse_json_text<check::HostRecord>(*told)) : silent.push_back(node.host);
   }
   return records;
 }
@@ -115,7 +114,7 @@ void CheckMeeting::call_deep(bool go) {
 bool CheckMeeting::called_deep() { return store_->get(k_deep, k_calling) == "go"; }
 
 void CheckMeeting::give_deep(const check::DeepResult& result) {
-  store_->set(key_of("deep", rank_), check::render_deep_result(result));
+  store_->set(key_of("deep", rank_), check::render_json_text(result));
 }
 
 std::vector<check::DeepResult> CheckMeeting::collect_deep() {
@@ -126,7 +125,7 @@ std::vector<check::DeepResult> CheckMeeting::collect_deep() {
     check::DeepResult none;
     none.rank = rank;
     none.error = "gave no result";
-    results.push_back(told ? check::parse_deep_result(*told) : none);
+    results.push_back(told ? check::parse_json_text<check::DeepResult>(*told) : none);
   }
   return results;
 }

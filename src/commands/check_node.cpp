@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "check/record_fields.hpp"
 #include "check/render_check.hpp"
 #include "commands/check.hpp"
 #include "commands/check_meeting.hpp"
@@ -80,8 +81,7 @@ class CheckNode {
     const std::string address = meeting_.local_address();
     nodes_ =
         meeting_.meet({rank_, snapshot_.host.name, address, answers.port(), answers.word(), 0}, missing_);
-    const auto own =
-        std::find_if(nodes_.begin(), nodes_.end(), [&](const MetNode& each) { return each.rank == rank_; });
+    const auto own = std::ranges::find_if(nodes_, [&](const MetNode& each) { return each.rank == rank_; });
     if (own == nodes_.end()) return try_torch(), 0;  // another worker of this node speaks for it
     place_ = static_cast<std::size_t>(own - nodes_.begin());
     const bool several = nodes_.size() > 1;
@@ -116,8 +116,8 @@ class CheckNode {
   // What counts is the better one.
   void measure_again() {
     for (check::Connection& connection : record_.connections) {
-      const auto node = std::find_if(nodes_.begin(), nodes_.end(),
-                                     [&](const MetNode& each) { return each.rank == connection.to_rank; });
+      const auto node =
+          std::ranges::find_if(nodes_, [&](const MetNode& each) { return each.rank == connection.to_rank; });
       const bool streams = node->rank == next_node().rank;
       check::Connection again = measure(*node, streams ? std::optional(k_stream) : std::nullopt);
       if (!again.problem.empty() || again.stalled) continue;
@@ -130,7 +130,7 @@ class CheckNode {
 
   // One after the other, so that none disturbs the other; where that would take long, all at a time.
   void take_turn(const std::vector<int>& ranks) {
-    const auto turn = std::find(ranks.begin(), ranks.end(), rank_);
+    const auto turn = std::ranges::find(ranks, rank_);
     if (turn == ranks.end()) return;
     if (turn != ranks.begin() && ranks.size() <= k_most_turns) meeting_.wait_for(*(turn - 1), 1);
     measure_again();
@@ -171,31 +171,26 @@ class CheckNode {
     take_turn(doubtful);
     result.records.front() = record_;
     std::vector<MetNode> again;
-    std::copy_if(nodes_.begin(), nodes_.end(), std::back_inserter(again), [&](const MetNode& each) {
-      return std::find(doubtful.begin(), doubtful.end(), each.rank) != doubtful.end();
+    std::ranges::copy_if(nodes_, std::back_inserter(again), [&](const MetNode& each) {
+      return std::ranges::find(doubtful, each.rank) != doubtful.end();
     });
     for (const check::HostRecord& record : meeting_.collect(again, 1, silent)) {
-      *std::find_if(result.records.begin(), result.records.end(),
-                    [&](const check::HostRecord& each) { return each.rank == record.rank; }) = record;
+      *std::ranges::find_if(result.records,
+                            [&](const check::HostRecord& each) { return each.rank == record.rank; }) = record;
     }
     for (const std::string& host : silent) {
-      result.findings.push_back({check::Mark::error,
-                                 "check",
-                                 {host},
-                                 "the node took part, but gave no result",
-                                 "look there for a file system that hangs (df, dmesg), or leave it out"});
+      check::report(result.findings, check::Mark::error, "check", host,
+                    "the node took part, but gave no result",
+                    "look there for a file system that hangs (df, dmesg), or leave it out");
     }
   }
 
   // Whose node is not known, or is one that others speak for.
   void report_missing(check::CheckResult& result) const {
     if (missing_.empty()) return;
-    result.findings.push_back(
-        {check::Mark::error,
-         "check",
-         {record_.host},
-         fmt::format("{} did not report to rank 0", rendezvous::describe_ranks(missing_)),
-         "look at its node: the process was started there and then hung, or cannot reach this node"});
+    check::report(result.findings, check::Mark::error, "check", record_.host,
+                  fmt::format("{} did not report to rank 0", rendezvous::describe_ranks(missing_)),
+                  "look at its node: the process was started there and then hung, or cannot reach this node");
   }
 
   int judge_all(TimePoint start) {
@@ -240,7 +235,7 @@ bool is_check_node(const facts::Snapshot& snapshot) {
 }
 
 int check_node(const facts::Snapshot& snapshot) {
-  return CheckNode(snapshot, parse_check_words(snapshot.arguments[1])).run();
+  return CheckNode(snapshot, check::parse_json_text<CheckWords>(snapshot.arguments[1])).run();
 }
 
 }  // namespace ddprun::commands

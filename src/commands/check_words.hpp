@@ -1,6 +1,7 @@
 // What a worker of --check is told on its command line.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 namespace ddprun::commands {
@@ -15,9 +16,6 @@ struct CheckWords {
   std::string log_folder;
   std::string exclude_file;
 };
-
-std::string render_check_words(const CheckWords& words);
-// Throws Error.
-CheckWords parse_check_words(const std::string& text);
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckWords, json, strict, deep, log_folder, exclude_file)
 
 }  // namespace ddprun::commands

@@ -79,8 +79,8 @@ std::string describe(const Jobs& now, const Jobs& before, options::StatusForm fo
 [[noreturn]] void fail_to_find(const std::string& name, const std::string& host) {
   if (name.empty()) {
     throw Error(fmt::format("no ddprun process of this user runs on {}", host),
-                "run it on a node of the job: srun --overlap --jobid JOB "
-                "-w NODE ddprun --status, or ssh NODE ddprun --status");
+                "run it on a node of the job: srun --overlap --jobid JOB -w NODE ddprun --status, or ssh "
+                "NODE ddprun --status");
   }
   throw Error(fmt::format("no ddprun process of this user on {} has the job id or process id {}", host,
                           printable(name, 128)),

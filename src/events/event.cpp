@@ -21,7 +21,7 @@ void describe(Fields& fields, Event& event) {
   event.unix_milliseconds = time.count();
   std::string name = name_of(event.kind);
   fields.value("event", name);
-  const auto* const found = std::find(k_names.begin(), k_names.end(), name);
+  const auto* const found = std::ranges::find(k_names, name);
   if (fields.check(found != k_names.end(), "event", "is not known"))
     event.kind = static_cast<EventKind>(found - k_names.begin());
   fields.optional("host", event.host);

@@ -30,7 +30,7 @@ class Builder {
   Timeline take() {
     for (auto& [name, host] : hosts_) finish(host);
     for (auto& [name, host] : hosts_) timeline_.hosts.push_back(std::move(host));
-    std::stable_sort(timeline_.hosts.begin(), timeline_.hosts.end(), [](const auto& a, const auto& b) {
+    std::ranges::stable_sort(timeline_.hosts, [](const auto& a, const auto& b) {
       if (a.rows.empty() || b.rows.empty()) return !a.rows.empty() && b.rows.empty();
       return a.rows.front().rank < b.rows.front().rank;
     });
@@ -46,8 +46,8 @@ class Builder {
 
   TimelineRow& row(const Event& event) {
     std::vector<TimelineRow>& rows = host(event.host).rows;
-    const auto at = std::find_if(rows.begin(), rows.end(),
-                                 [&](const TimelineRow& row) { return row.rank == event.rank; });
+    const auto at =
+        std::ranges::find_if(rows, [&](const TimelineRow& row) { return row.rank == event.rank; });
     if (at != rows.end()) return *at;
     rows.push_back({event.rank, event.local_rank, event.gpu, {}});
     return rows.back();
@@ -100,8 +100,7 @@ class Builder {
   }
 
   void finish(TimelineHost& host) const {
-    std::sort(host.rows.begin(), host.rows.end(),
-              [](const TimelineRow& a, const TimelineRow& b) { return a.rank < b.rank; });
+    std::ranges::sort(host.rows, [](const TimelineRow& a, const TimelineRow& b) { return a.rank < b.rank; });
     for (TimelineRow& row : host.rows) {
       for (TimelineBar& bar : row.bars) {
         if (!bar.ended) bar.until = host.lost_at != 0 ? host.lost_at : timeline_.until;
@@ -117,8 +116,8 @@ class Builder {
 }  // namespace
 
 bool TimelineHost::failed() const {
-  return !lost.empty() || std::any_of(rows.begin(), rows.end(), [](const TimelineRow& row) {
-    return std::any_of(row.bars.begin(), row.bars.end(), [](const TimelineBar& bar) { return bar.failed; });
+  return !lost.empty() || std::ranges::any_of(rows, [](const TimelineRow& row) {
+    return std::ranges::any_of(row.bars, [](const TimelineBar& bar) { return bar.failed; });
   });
 }
 

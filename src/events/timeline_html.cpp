@@ -83,10 +83,10 @@ class Page {
                     timeline_.end.empty() ? "the file ends before the job" : escape_markup(timeline_.end),
                     describe_moment(span_));
     page_ +=
-        "<p class=\"key\"><b class=\"k1\" style=\"background:var(--quiet)\"></b>started, nothing written yet"
-        "<b style=\"background:var(--run)\"></b>runs"
-        "<b style=\"background:var(--stop)\"></b>stopped because of another"
-        "<b style=\"background:var(--fail)\"></b>failed; hover a bar for its cause and last lines</p>\n";
+        "<p class=\"key\"><b class=\"k1\" style=\"background:var(--quiet)\"></b>started, nothing written "
+        "yet<b style=\"background:var(--run)\"></b>runs<b style=\"background:var(--stop)\"></b>stopped "
+        "because of another<b style=\"background:var(--fail)\"></b>failed; hover a bar for its cause and "
+        "last lines</p>\n";
   }
 
   void add_axis() {

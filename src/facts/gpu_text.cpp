@@ -64,8 +64,8 @@ struct IdRange {
 
 template <std::size_t count>
 bool is_in(const std::array<IdRange, count>& ranges, std::uint32_t id) {
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [&](const IdRange& range) { return range.first <= id && id <= range.last; });
+  return std::ranges::any_of(ranges,
+                             [&](const IdRange& range) { return range.first <= id && id <= range.last; });
 }
 
 // Cards, as against the graphics of processors: Vega 10 and 20 (MI25, MI50, MI60), Arcturus, Navi 2x to 4x.

@@ -149,9 +149,8 @@ std::optional<Part> find_token(std::string_view text, std::size_t from) {
   for (std::size_t start = from; start < text.size(); ++start) {
     if (start > 0 && (is_letter_or_digit(text[start - 1]) || text[start - 1] == '_')) continue;
     const std::string_view rest = text.substr(start);
-    const auto* const found = std::find_if(k_tokens.begin(), k_tokens.end(), [&](const MarkedToken& token) {
-      return rest.starts_with(token.begin);
-    });
+    const auto* const found = std::ranges::find_if(
+        k_tokens, [&](const MarkedToken& token) { return rest.starts_with(token.begin); });
     if (found == k_tokens.end()) continue;
     const std::size_t end = end_of_token(text, start);
     if (end - start >= found->size) return Part{start, end};

@@ -124,7 +124,7 @@ CgroupPaths parse_cgroups(std::string_view text) {
     const std::string path = line.substr(second + 1);
     if (controllers.empty() && line.starts_with("0:")) paths.unified = path;
     const std::vector<std::string> names = split(controllers, ',');
-    if (std::find(names.begin(), names.end(), "cpu") == names.end()) continue;
+    if (std::ranges::find(names, "cpu") == names.end()) continue;
     paths.cpu = path;
     paths.cpu_controllers = controllers;
   }
@@ -150,7 +150,7 @@ std::optional<int> parse_parent_pid(std::string_view stat) {
 
 std::string parse_title(std::string_view cmdline) {
   std::string title(cmdline.substr(0, 1000));
-  std::replace(title.begin(), title.end(), '\0', ' ');
+  std::ranges::replace(title, '\0', ' ');
   return std::string(trim(title));
 }
 

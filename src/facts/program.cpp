@@ -61,7 +61,7 @@ std::string variable_or_empty(const Environment& environment, const char* name) 
 
 std::string to_string(ProgramKind kind) {
   const auto* const found =
-      std::find_if(k_kinds.begin(), k_kinds.end(), [&](const auto& entry) { return entry.first == kind; });
+      std::ranges::find_if(k_kinds, [&](const auto& entry) { return entry.first == kind; });
   return std::string(found->second);
 }
 

@@ -32,7 +32,7 @@ std::optional<std::string> parse_python_name(std::string_view name) {
   const auto is_number = [](const std::string& part) {
     return !part.empty() && part.size() < 4 && part.find_first_not_of("0123456789") == std::string::npos;
   };
-  if (parts.size() != 2 || !std::all_of(parts.begin(), parts.end(), is_number)) return std::nullopt;
+  if (parts.size() != 2 || !std::ranges::all_of(parts, is_number)) return std::nullopt;
   return std::string(number);
 }
 
@@ -44,7 +44,7 @@ std::optional<std::string> parse_torch_version(std::string_view text) {
     const std::size_t close = line.find(line[open], open + 1);
     if (close == std::string::npos || close - open - 1 > k_longest_version) return std::nullopt;
     const std::string version = line.substr(open + 1, close - open - 1);
-    const bool good = !version.empty() && std::all_of(version.begin(), version.end(), is_version_character);
+    const bool good = !version.empty() && std::ranges::all_of(version, is_version_character);
     return good ? std::optional(version) : std::nullopt;
   }
   return std::nullopt;

@@ -5,8 +5,8 @@
 namespace ddprun::facts {
 
 const SchedulerTraits* find_traits(Scheduler scheduler) {
-  const auto found = std::find_if(k_schedulers.begin(), k_schedulers.end(),
-                                  [&](const SchedulerTraits& row) { return row.scheduler == scheduler; });
+  const auto found = std::ranges::find_if(
+      k_schedulers, [&](const SchedulerTraits& row) { return row.scheduler == scheduler; });
   return found == k_schedulers.end() ? nullptr : &*found;
 }
 

@@ -28,7 +28,7 @@ constexpr auto k_harmless = std::to_array<std::string_view>({"PWD", "OLDPWD"});
 
 template <typename List>
 bool is_any(const List& list, std::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
+  return std::ranges::find(list, name) != list.end();
 }
 
 bool ends_in_short_word(std::string_view lower) {
@@ -36,8 +36,8 @@ bool ends_in_short_word(std::string_view lower) {
 }
 
 bool is_variable(std::string_view name) {
-  return !name.empty() && std::none_of(name.begin(), name.end(),
-                                       [](char c) { return (c >= 'a' && c <= 'z') || c == '-' || c == '.'; });
+  return !name.empty() &&
+         std::ranges::none_of(name, [](char c) { return (c >= 'a' && c <= 'z') || c == '-' || c == '.'; });
 }
 
 }  // namespace
@@ -46,8 +46,8 @@ bool is_secret_variable(std::string_view name) {
   if (is_any(k_harmless, name)) return false;
   if (name == "OMPI_MCA_orte_precondition_transports") return true;
   const std::string upper = to_upper(name);
-  return std::any_of(k_marks.begin(), k_marks.end(),
-                     [&](std::string_view mark) { return upper.find(mark) != std::string::npos; }) ||
+  return std::ranges::any_of(k_marks,
+                             [&](std::string_view mark) { return upper.find(mark) != std::string::npos; }) ||
          ends_in_short_word(to_lower(name));
 }
 
@@ -55,8 +55,7 @@ bool is_secret_option(std::string_view name) {
   if (is_variable(name)) return is_secret_variable(name);
   const std::string lower = to_lower(name);
   return ends_in_short_word(lower) ||
-         std::any_of(k_endings.begin(), k_endings.end(),
-                     [&](std::string_view ending) { return lower.ends_with(ending); });
+         std::ranges::any_of(k_endings, [&](std::string_view ending) { return lower.ends_with(ending); });
 }
 
 }  // namespace ddprun::facts

@@ -108,9 +108,9 @@ bool is_user_option(std::string_view word) {
 }  // namespace
 
 bool is_captured_variable(std::string_view name) {
-  return std::find(k_captured_names.begin(), k_captured_names.end(), name) != k_captured_names.end() ||
-         std::any_of(k_captured_prefixes.begin(), k_captured_prefixes.end(),
-                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+  return std::ranges::find(k_captured_names, name) != k_captured_names.end() ||
+         std::ranges::any_of(k_captured_prefixes,
+                             [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 std::vector<std::string> mask_words(const std::vector<std::string>& words, std::string_view also) {
@@ -148,8 +148,7 @@ std::string mask_title(std::string_view title) {
   const std::vector<std::string> words = split_words(title);
   if (words.empty()) return {};
   const std::string program = words.front().substr(words.front().find_last_of('/') + 1);
-  const bool launcher =
-      std::find(k_launcher_programs.begin(), k_launcher_programs.end(), program) != k_launcher_programs.end();
+  const bool launcher = std::ranges::find(k_launcher_programs, program) != k_launcher_programs.end();
   // Its words may have had blanks in them: once more as a whole.
   return mask_text(launcher ? join(mask_words(words), " ") : words.front());
 }
@@ -160,7 +159,7 @@ Snapshot without_secrets(const Snapshot& snapshot, const std::vector<std::string
   if (result.arguments != snapshot.arguments) result.removed_secrets.emplace_back("arguments");
   result.environment.clear();
   for (const auto& [name, value] : snapshot.environment) {
-    const bool wanted = std::find(more.begin(), more.end(), name) != more.end();
+    const bool wanted = std::ranges::find(more, name) != more.end();
     if (!wanted && !is_captured_variable(name)) continue;
     std::string& kept = result.environment[name];
     kept = is_secret_variable(name) ? std::string(k_removed_secret) : mask_text(value);

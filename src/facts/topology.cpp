@@ -36,14 +36,14 @@ Topology make_flat_topology(const std::vector<int>& cpus) {
 std::vector<int> all_cpus(const Topology& topology) {
   std::vector<int> cpus;
   for (const Core& core : topology.cores) cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
-  std::sort(cpus.begin(), cpus.end());
+  std::ranges::sort(cpus);
   return cpus;
 }
 
 std::string normal_pci_address(const std::string& address) {
   const std::string ended = address + ".";
   std::string_view rest = ended;
-  const auto colons = std::count(address.begin(), address.end(), ':');
+  const auto colons = std::ranges::count(address, ':');
   const auto domain = colons == 2 ? take_hexadecimal(rest, 8, ':') : std::optional(0U);
   const auto bus = take_hexadecimal(rest, 2, ':');
   const auto device = take_hexadecimal(rest, 2, '.');

@@ -71,8 +71,8 @@ std::string normal_pci_address(const std::string& address);
 // The hint of every complaint about one.
 inline constexpr const char* k_topology_forms =
     "a topology is an XML file of hwloc 2 (lstopo node.xml), a JSON file (the \"topology\" of ddprun "
-    "--capture), one of these on standard input (-), or a synthetic description such as "
-    "\"pack:2 core:8 pu:2\"";
+    "--capture), one of these on standard input (-), or a synthetic description such as \"pack:2 core:8 "
+    "pu:2\"";
 
 // JSON of a --topology file and of a snapshot's "topology". CPU lists are texts such as "0-7,64-71".
 std::string render_topology(const Topology& topology);

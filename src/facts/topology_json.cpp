@@ -155,7 +155,7 @@ class TopologyReader {
       }
     });
     if (topology_.cores.empty()) object_.fail(object_.name("cores"), "must list one core or more");
-    std::sort(topology_.cores.begin(), topology_.cores.end(), [](const Core& a, const Core& b) {
+    std::ranges::sort(topology_.cores, [](const Core& a, const Core& b) {
       return std::tie(a.package, a.node, a.cache, a.cpus) < std::tie(b.package, b.node, b.cache, b.cpus);
     });
   }
@@ -212,8 +212,8 @@ class TopologyReader {
       check_known(device.cpus, where + ".cpus");
       topology_.devices.push_back(std::move(device));
     });
-    std::stable_sort(topology_.devices.begin(), topology_.devices.end(),
-                     [](const PciDevice& a, const PciDevice& b) { return a.address < b.address; });
+    std::ranges::stable_sort(topology_.devices,
+                             [](const PciDevice& a, const PciDevice& b) { return a.address < b.address; });
   }
 
   JsonReader object_;

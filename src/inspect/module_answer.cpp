@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json_text.hpp"
@@ -17,17 +17,6 @@ namespace ddprun::inspect {
 namespace {
 
 using Json = nlohmann::json;
-
-std::vector<Frame> frames_in(const Json& thread, std::size_t most = k_most_frames) {
-  std::vector<Frame> frames;
-  const auto stack = thread.find("stack");
-  if (stack == thread.end() || !stack->is_array()) return frames;
-  for (const Json& each : *stack) {
-    if (!each.is_object() || frames.size() == most) break;
-    frames.push_back({text_in(each, "file"), number_in<int>(each, "line"), text_in(each, "function")});
-  }
-  return frames;
-}
 
 // "ValueError: bad loss (train.py:31)"
 std::string exception_in(const Json& thread) {
@@ -40,17 +29,15 @@ std::string exception_in(const Json& thread) {
   return text;
 }
 
-std::string thread_text(const Json& thread, bool is_main, std::size_t most = k_most_frames) {
-  std::string text = fmt::format("thread {}{}:\n", text_in(thread, "name"), is_main ? " (main)" : "");
-  for (const Frame& frame : frames_in(thread, most))
-    text += fmt::format("  {}:{} in {}\n", frame.file, frame.line, frame.function);
-  return text;
+std::vector<Frame> stack_in(const Json& thread, std::size_t most = k_most_frames) {
+  return frames_in(thread, "stack", "file", "function", most);
 }
 
 void add_thread(RankView& view, const Json& thread, bool is_main) {
-  view.threads += thread_text(thread, is_main);
+  std::vector<Frame> stack = stack_in(thread);
+  view.threads += describe_thread(text_in(thread, "name"), is_main, stack);
   if (!is_main) return;
-  view.stack = frames_in(thread);
+  view.stack = std::move(stack);
   view.raised = exception_in(thread);
 }
 
@@ -86,7 +73,7 @@ std::string render_threads(std::string_view text) {
   const Json json = read_json_text(text);
   std::string all;
   for (const Json& thread : threads_in(json).value_or(std::vector<Json>())) {
-    all += thread_text(thread, is_main_of(json, thread), std::numeric_limits<std::size_t>::max());
+    all += describe_thread(text_in(thread, "name"), is_main_of(json, thread), stack_in(thread, SIZE_MAX));
     if (const std::string raised = exception_in(thread); !raised.empty()) all += "  raised " + raised + "\n";
   }
   return all;

@@ -117,17 +117,6 @@ bool add_native(RankView& view, StackTool tool, int pid, std::string_view text) 
   return true;
 }
 
-std::vector<Frame> py_spy_frames(const nlohmann::json& thread) {
-  std::vector<Frame> frames;
-  const auto found = thread.find("frames");
-  if (found == thread.end() || !found->is_array()) return frames;
-  for (const nlohmann::json& each : *found) {
-    if (!each.is_object() || frames.size() == k_most_frames) break;
-    frames.push_back({text_in(each, "filename"), number_in<int>(each, "line"), text_in(each, "name")});
-  }
-  return frames;
-}
-
 bool add_py_spy(RankView& view, int pid, std::string_view text) {
   const nlohmann::json json = read_json_text(text);
   if (!json.is_array()) return false;
@@ -136,13 +125,10 @@ bool add_py_spy(RankView& view, int pid, std::string_view text) {
   for (const nlohmann::json& thread : json) {
     if (!thread.is_object()) continue;
     const bool main = number_in(thread, "os_thread_id") == pid;
-    const std::vector<Frame> frames = py_spy_frames(thread);
+    const std::vector<Frame> frames = frames_in(thread, "frames", "filename", "name");
     const std::string named = text_in(thread, "thread_name");
-    all += fmt::format("thread {}{}:\n",
-                       named.empty() ? fmt::format("{}", number_in(thread, "os_thread_id")) : named,
-                       main ? " (main)" : "");
-    for (const Frame& frame : frames)
-      all += fmt::format("  {}:{} in {}\n", frame.file, frame.line, frame.function);
+    all += describe_thread(named.empty() ? fmt::format("{}", number_in(thread, "os_thread_id")) : named, main,
+                           frames);
     if (main) stack = frames;
   }
   if (stack.empty()) return false;
@@ -156,27 +142,13 @@ bool add_py_spy(RankView& view, int pid, std::string_view text) {
 }  // namespace
 
 std::string name_of(StackTool tool) {
-  switch (tool) {
-    case StackTool::py_spy:
-      return "py-spy";
-    case StackTool::eu_stack:
-      return "eu-stack";
-    case StackTool::gdb:
-      break;
-  }
-  return "gdb";
+  return std::array{"py-spy", "eu-stack", "gdb"}.at(static_cast<std::size_t>(tool));
 }
 
 std::vector<std::string> stack_command(StackTool tool, const std::string& program, int pid) {
   const std::string process = fmt::format("{}", pid);
-  switch (tool) {
-    case StackTool::py_spy:
-      return {program, "dump", "--json", "--pid", process};
-    case StackTool::eu_stack:
-      return {program, "-m", "-p", process};
-    case StackTool::gdb:
-      break;
-  }
+  if (tool == StackTool::py_spy) return {program, "dump", "--json", "--pid", process};
+  if (tool == StackTool::eu_stack) return {program, "-m", "-p", process};
   // The main thread first, so that it is there when the time is over.
   return {program,
           "-nx",

@@ -14,12 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-const Json& list_in(const Json& object, const char* name) {
-  static const Json k_empty = Json::array();
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_array() ? *found : k_empty;
-}
-
 // Sends and receives are left out, where they are counted: they differ from rank to rank by nature.
 std::uint64_t sum_of_counts(const Json& rank) {
   const auto counts = rank.find("collective_counts");

@@ -42,7 +42,7 @@ std::optional<Cpus> parse_list(std::string_view text) {
     if (!range || cpus.size() + range->size() > k_most_cpus) return std::nullopt;
     cpus.insert(cpus.end(), range->begin(), range->end());
   }
-  std::sort(cpus.begin(), cpus.end());
+  std::ranges::sort(cpus);
   cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
   return cpus;
 }

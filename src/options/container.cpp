@@ -93,8 +93,7 @@ std::vector<std::string> split_command(const std::string& text, const std::strin
 }
 
 auto find_subcommand(const std::vector<std::string>& words) {
-  return std::find_if(words.begin(), words.end(),
-                      [](const std::string& word) { return word == "run" || word == "exec"; });
+  return std::ranges::find_if(words, [](const std::string& word) { return word == "run" || word == "exec"; });
 }
 
 }  // namespace
@@ -105,8 +104,8 @@ Container parse_container(const std::string& text, const std::string& origin) {
   container.origin = origin;
   const std::string& program = container.words.front();
   const std::string_view name = std::string_view(program).substr(program.rfind('/') + 1);
-  const auto known = std::find_if(k_container_programs.begin(), k_container_programs.end(),
-                                  [&](const ContainerProgram& each) { return each.name == name; });
+  const auto known = std::ranges::find_if(k_container_programs,
+                                          [&](const ContainerProgram& each) { return each.name == name; });
   if (known == k_container_programs.end()) return container;
   container.kind = known->kind;
   container.prefix = known->prefix;
@@ -119,8 +118,7 @@ Container parse_container(const std::string& text, const std::string& origin) {
 
 bool enters_container(std::string_view name) {
   constexpr std::array<std::string_view, 6> k_starts{"NCCL_", "RCCL_", "GLOO_", "TORCH_", "OMP_", "PYTORCH_"};
-  return std::any_of(k_starts.begin(), k_starts.end(),
-                     [&](std::string_view start) { return name.starts_with(start); }) ||
+  return std::ranges::any_of(k_starts, [&](std::string_view start) { return name.starts_with(start); }) ||
          name.ends_with("_VISIBLE_DEVICES") || name == "ZE_AFFINITY_MASK";
 }
 

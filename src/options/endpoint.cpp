@@ -16,19 +16,18 @@ constexpr std::size_t k_longest_host = 253;  // RFC 1035, 2.3.4, without the len
 
 bool is_host_name(std::string_view text) {
   return !text.empty() && text.size() <= k_longest_host && text.front() != '-' &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) {
-           return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
-         });
+         std::ranges::all_of(
+             text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_'; });
 }
 
 bool is_hex_group(std::string_view group) {
   return !group.empty() && group.size() <= 4 &&
-         std::all_of(group.begin(), group.end(), [](unsigned char c) { return std::isxdigit(c) != 0; });
+         std::ranges::all_of(group, [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
 
 bool is_ipv4(std::string_view text) {
   const std::vector<std::string> parts = split(text, '.');
-  return parts.size() == 4 && std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
+  return parts.size() == 4 && std::ranges::all_of(parts, [](const std::string& part) {
            const auto number = parse_integer(part);
            return part.size() <= 3 && number && part.front() != '-' && *number <= 255;
          });
@@ -50,7 +49,7 @@ bool is_ipv6(std::string_view text) {
       ++groups;
     }
     groups += parts.size();
-    return std::all_of(parts.begin(), parts.end(), is_hex_group);
+    return std::ranges::all_of(parts, is_hex_group);
   };
   if (gap == std::string_view::npos) return count_groups(text) && groups == 8;
   return count_groups(text.substr(0, gap)) && count_groups(text.substr(gap + 2)) && groups <= 7;

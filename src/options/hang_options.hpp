@@ -1,6 +1,7 @@
 // What is done about ranks that hang: --hang-timeout and the options beside it, as values.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -10,7 +11,9 @@
 namespace ddprun::options {
 
 enum class OnHang { restart, stop, report };  // --on-hang
-std::string_view name_of(OnHang action);      // "restart"
+inline std::string_view name_of(OnHang action) {
+  return std::array{"restart", "stop", "report"}.at(static_cast<std::size_t>(action));
+}
 
 struct HangTimeout {
   bool automatic = false;  // from the longest silence of the run itself

@@ -9,18 +9,6 @@
 
 namespace ddprun::options {
 
-std::string_view name_of(RestartRule rule) {
-  switch (rule) {
-    case RestartRule::always:
-      return "always";
-    case RestartRule::progress:
-      return "progress";
-    case RestartRule::never:
-      return "never";
-  }
-  return "progress";
-}
-
 std::vector<int> parse_exit_codes(const std::string& text, const std::string& origin) {
   std::set<int> codes;
   for (const std::string& word : split(text, ',')) {

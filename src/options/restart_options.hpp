@@ -1,6 +1,7 @@
 // When a failure is answered with a restart: --restart-policy and the options beside it, as values.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,7 +14,9 @@
 namespace ddprun::options {
 
 enum class RestartRule { always, progress, never };
-std::string_view name_of(RestartRule rule);  // "progress"
+inline std::string_view name_of(RestartRule rule) {
+  return std::array{"always", "progress", "never"}.at(static_cast<std::size_t>(rule));
+}
 
 inline constexpr Milliseconds k_longest_backoff{60000};
 

@@ -87,7 +87,7 @@ std::vector<int> parse_signals(const std::string& text, const std::string& origi
           fmt::format("{} names {}, which cannot be a request to stop", origin, signal_name(*number)),
           "leave it out; SIGTERM,SIGINT,SIGHUP,SIGQUIT is the default");
     }
-    if (std::find(numbers.begin(), numbers.end(), *number) == numbers.end()) numbers.push_back(*number);
+    if (std::ranges::find(numbers, *number) == numbers.end()) numbers.push_back(*number);
   }
   return numbers;
 }

@@ -53,10 +53,10 @@ bool CopyFolder::may_be_copy(int id, const Stream& stream, TimePoint now) const 
   const auto may_be_first = [&](const Block& block) {
     return block.stream != id && now - block.changed <= settings_.recent;
   };
-  if (std::none_of(blocks_.begin(), blocks_.end(), may_be_first)) return false;
+  if (std::ranges::none_of(blocks_, may_be_first)) return false;
   const std::string key = make_comparable(whole_lines(stream.held), stream.rank).text;
-  return std::any_of(blocks_.begin(), blocks_.end(),
-                     [&](const Block& block) { return may_be_first(block) && is_like(stream, key, block); });
+  return std::ranges::any_of(
+      blocks_, [&](const Block& block) { return may_be_first(block) && is_like(stream, key, block); });
 }
 
 // As far as both have come: by whole lines, else as they are.
@@ -77,7 +77,7 @@ TimePoint CopyFolder::cut_at(const Stream& stream) const {
 void CopyFolder::cut(int id, TimePoint now) {
   Stream& stream = streams_.at(id);
   Comparable lines = make_comparable(stream.held, stream.rank);
-  const auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& each) {
+  const auto block = std::ranges::find_if(blocks_, [&](const Block& each) {
     return each.stream != id && each.whole == each.text.size() && are_alike(each.lines, lines) &&
            stream.first - each.changed <= settings_.recent;
   });
@@ -152,7 +152,7 @@ void CopyFolder::release(Block& block) {
       }
     }
     piece.differing = describe_kinds(all);
-    std::sort(piece.ranks.begin(), piece.ranks.end());
+    std::ranges::sort(piece.ranks);
     ready_.push_back(std::move(piece));
   } else {
     for (Copy& copy : copies) ready_.push_back({copy.stream, {}, std::move(copy.text), false});
@@ -167,7 +167,7 @@ void CopyFolder::release(Block& block) {
 void CopyFolder::release_own(int id) {
   for (Block& block : blocks_) {
     const auto own = [id](const Copy& copy) { return copy.stream == id; };
-    if (std::any_of(block.copies.begin(), block.copies.end(), own)) release(block);
+    if (std::ranges::any_of(block.copies, own)) release(block);
   }
 }
 
@@ -181,8 +181,7 @@ void CopyFolder::close(int id, TimePoint now) {
 }
 
 void CopyFolder::release_if_last() {
-  const bool none =
-      std::all_of(streams_.begin(), streams_.end(), [](const auto& each) { return each.second.closed; });
+  const bool none = std::ranges::all_of(streams_, [](const auto& each) { return each.second.closed; });
   for (Block& block : blocks_) {
     if (none) release(block);
   }
@@ -224,7 +223,7 @@ void CopyFolder::tick(TimePoint now) {
 
 std::string describe_copies(const LineFolder::Piece& copies) {
   const std::string_view text = copies.text;
-  const auto lines = std::count(text.begin(), text.end(), '\n');
+  const auto lines = std::ranges::count(text, '\n');
   const std::size_t end = text.find_last_not_of(" \t\r\n") + 1;  // npos + 1 is 0
   std::string_view last = text.substr(0, end);
   last = last.substr(last.rfind('\n') + 1).substr(0, k_quoted);

@@ -40,7 +40,7 @@ bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' 
 
 template <class Is>
 std::size_t count_while(std::string_view text, const Is& is) {
-  return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is) - text.begin());
+  return static_cast<std::size_t>(std::ranges::find_if_not(text, is) - text.begin());
 }
 
 std::size_t digits(std::string_view text) { return count_while(text, is_digit); }
@@ -88,7 +88,7 @@ std::size_t length_of_duration(std::string_view text) {
     length += 1 + digits(text.substr(length + 1));
   if (length < text.size() && text[length] == ' ') ++length;
   const std::string_view unit = text.substr(length, count_while(text.substr(length), is_word));
-  return std::find(k_units.begin(), k_units.end(), unit) == k_units.end() ? 0 : length + unit.size();
+  return std::ranges::find(k_units, unit) == k_units.end() ? 0 : length + unit.size();
 }
 
 // One line, from left to right.

@@ -10,8 +10,7 @@
 
 namespace ddprun::output {
 bool LineFolder::Group::has(int stream) const {
-  return std::any_of(members.begin(), members.end(),
-                     [&](const Member& member) { return member.stream == stream; });
+  return std::ranges::any_of(members, [&](const Member& member) { return member.stream == stream; });
 }
 
 void LineFolder::open(int stream, GlobalRank rank) { streams_[stream].rank = rank; }
@@ -93,7 +92,7 @@ void LineFolder::release_first() {
   if (group.members.size() >= settings_.least) {
     Piece piece{group.members.front().stream, {}, std::move(group.key), false};
     for (const Member& member : group.members) piece.ranks.push_back(streams_.at(member.stream).rank.value);
-    std::sort(piece.ranks.begin(), piece.ranks.end());
+    std::ranges::sort(piece.ranks);
     ready_.push_back(std::move(piece));
   } else {
     for (Member& member : group.members) ready_.push_back({member.stream, {}, std::move(member.text), false});

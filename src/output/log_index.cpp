@@ -72,7 +72,7 @@ std::string merge_index_parts(const std::string& launch_id, const std::vector<st
       if (const auto place = place_of(worker)) all.emplace_back(*place, worker);
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.first < b.first; });
   Json workers = Json::array();
   for (auto& [place, worker] : all) workers.push_back(std::move(worker));
   return render(launch_id, std::move(workers));

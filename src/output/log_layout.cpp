@@ -68,7 +68,7 @@ LogLayout layout_of(const OutputOptions& options) {
 
 std::string folder_name(const std::string& run_id) {
   std::string name = run_id;
-  std::replace(name.begin(), name.end(), '/', '_');
+  std::ranges::replace(name, '/', '_');
   if (name.empty() || name == "." || name == ".." || name == "latest") name += "_";
   return name;
 }

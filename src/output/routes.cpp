@@ -12,7 +12,7 @@ constexpr std::size_t k_longest_filtered_line = std::size_t{1} << 20;
 
 bool is_shown(const OutputOptions& options, LocalRank local_rank, GlobalRank rank) {
   const std::vector<int>& shown = options.local_ranks;
-  const bool chosen = shown.empty() || std::find(shown.begin(), shown.end(), local_rank.value) != shown.end();
+  const bool chosen = shown.empty() || std::ranges::find(shown, local_rank.value) != shown.end();
   return chosen && options.ranks.has(rank);
 }
 
@@ -64,8 +64,8 @@ const std::vector<std::string>& filters_of(const OutputOptions& options, Stream 
 }
 
 bool LineFilter::matches(std::string_view line) const {
-  return std::any_of(needles_.begin(), needles_.end(),
-                     [&](const std::string& needle) { return line.find(needle) != std::string_view::npos; });
+  return std::ranges::any_of(
+      needles_, [&](const std::string& needle) { return line.find(needle) != std::string_view::npos; });
 }
 
 std::string LineFilter::add(std::string_view text) {

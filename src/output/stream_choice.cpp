@@ -40,8 +40,7 @@ std::optional<std::pair<int, int>> parse_range(std::string_view text) {
 }  // namespace
 
 bool StreamChoice::nothing() const {
-  return all == 0 && std::all_of(by_local_rank.begin(), by_local_rank.end(),
-                                 [](const auto& entry) { return entry.second == 0; });
+  return all == 0 && std::ranges::all_of(by_local_rank, [](const auto& entry) { return entry.second == 0; });
 }
 
 bool StreamChoice::has(LocalRank rank, Stream stream) const {
@@ -89,7 +88,7 @@ std::vector<int> parse_rank_list(const std::string& text, const std::string& ori
 }
 
 bool RankRanges::has(GlobalRank rank) const {
-  return all || std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
+  return all || std::ranges::any_of(ranges, [&](const auto& range) {
            return range.first <= rank.value && rank.value <= range.second;
          });
 }
@@ -108,14 +107,6 @@ RankRanges parse_rank_ranges(const std::string& text, const std::string& origin)
     ranks.ranges.push_back(*range);
   }
   return ranks;
-}
-
-std::string describe_ranges(const RankRanges& ranks) {
-  if (ranks.all) return "all";
-  std::vector<std::string> parts;
-  for (const auto& [first, last] : ranks.ranges)
-    parts.push_back(first == last ? std::to_string(first) : fmt::format("{}-{}", first, last));
-  return parts.empty() ? "none" : join(parts, ", ");
 }
 
 std::vector<std::string> parse_line_filters(const std::string& text) {

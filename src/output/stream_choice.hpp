@@ -35,7 +35,6 @@ struct RankRanges {
   bool has(GlobalRank rank) const;
 };
 RankRanges parse_rank_ranges(const std::string& text, const std::string& origin);
-std::string describe_ranges(const RankRanges& ranks);  // "0, 8-15", "none"
 
 // "apple,orange": a line has to contain one of them; ",," is a comma within one. Empty: none.
 std::vector<std::string> parse_line_filters(const std::string& text);

@@ -46,9 +46,8 @@ void imagine_node(facts::HostFacts& host, const facts::Topology& topology,
   host.topology = topology;
   if (topology.host.empty()) host.topology->host = topology.source;
   host.allowed_cpus = topology.allowed.empty() ? facts::all_cpus(topology) : topology.allowed;
-  host.allowed_cores = static_cast<int>(
-      std::count_if(topology.cores.begin(), topology.cores.end(),
-                    [&](const facts::Core& core) { return overlap(core.cpus, host.allowed_cpus); }));
+  host.allowed_cores = static_cast<int>(std::ranges::count_if(
+      topology.cores, [&](const facts::Core& core) { return overlap(core.cpus, host.allowed_cpus); }));
   host.online_cpus = static_cast<int>(host.allowed_cpus.size());
   host.cpu_quota.reset();
   host.allowed_memory_nodes.clear();

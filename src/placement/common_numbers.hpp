@@ -7,8 +7,7 @@
 namespace ddprun::placement {
 
 inline bool overlap(const std::vector<int>& few, const std::vector<int>& many) {
-  return std::any_of(few.begin(), few.end(),
-                     [&](int number) { return std::binary_search(many.begin(), many.end(), number); });
+  return std::ranges::any_of(few, [&](int number) { return std::ranges::binary_search(many, number); });
 }
 
 }  // namespace ddprun::placement

@@ -53,7 +53,7 @@ std::vector<std::string> cut_list(const std::string& text) {
 // "MIG-GPU-<uuid of the GPU>/gi/ci" until driver 470, then "MIG-<uuid of its own>".
 bool is_instance_of(const facts::Gpu& gpu, const std::string& entry) {
   constexpr std::string_view k_old = "MIG-";
-  const bool listed = std::find(gpu.mig.begin(), gpu.mig.end(), entry) != gpu.mig.end();
+  const bool listed = std::ranges::find(gpu.mig, entry) != gpu.mig.end();
   return listed || (!gpu.uuid.empty() && entry.starts_with(std::string(k_old) + gpu.uuid + "/"));
 }
 
@@ -64,9 +64,8 @@ bool is_named_by(const facts::Gpu& gpu, const std::string& entry) {
 
 // Whether the machine has told enough to say that an entry names nothing.
 bool all_named(const std::vector<facts::Gpu>& gpus, Form form) {
-  return std::all_of(gpus.begin(), gpus.end(), [&](const facts::Gpu& gpu) {
-    return form == Form::mig ? !gpu.mig.empty() : !gpu.uuid.empty();
-  });
+  return std::ranges::all_of(
+      gpus, [&](const facts::Gpu& gpu) { return form == Form::mig ? !gpu.mig.empty() : !gpu.uuid.empty(); });
 }
 
 // CUDA and HIP take what is before the first invalid entry; HIP takes a repeated one once.
@@ -75,7 +74,7 @@ Devices choose(const Offer& offer, const std::vector<std::string>& entries,
   Devices chosen;
   for (const std::string& entry : entries) {
     const auto is_same = [&](const Device& device) { return device.entry == entry; };
-    if (std::any_of(chosen.begin(), chosen.end(), is_same)) continue;
+    if (std::ranges::any_of(chosen, is_same)) continue;
     const Form form = form_of(entry);
     if (form == Form::index) {
       const auto index = parse_integer(entry).value_or(k_too_large);
@@ -107,14 +106,14 @@ void replace_by_instances(Devices& devices, const std::vector<facts::Gpu>& gpus)
 }
 
 bool has_instances(const std::vector<facts::Gpu>& gpus) {
-  return std::any_of(gpus.begin(), gpus.end(), [](const facts::Gpu& gpu) { return !gpu.mig.empty(); });
+  return std::ranges::any_of(gpus, [](const facts::Gpu& gpu) { return !gpu.mig.empty(); });
 }
 
 std::string vendor_of(const facts::Snapshot& snapshot) {
   const std::vector<facts::Gpu>& gpus = snapshot.host.gpus;
   for (const char* vendor : {"nvidia", "amd", "intel"}) {  // others may be the processor's own graphics
     const auto is_of = [&](const facts::Gpu& gpu) { return gpu.vendor == vendor; };
-    if (std::any_of(gpus.begin(), gpus.end(), is_of)) return vendor;
+    if (std::ranges::any_of(gpus, is_of)) return vendor;
   }
   const auto is_set = [&](const char* name) { return facts::find_variable(snapshot, name).has_value(); };
   if (is_set("CUDA_VISIBLE_DEVICES")) return "nvidia";
@@ -254,7 +253,7 @@ std::optional<Found> find_level_zero(const facts::Snapshot& snapshot, const Offe
 Found find_step(const Offer& offer, const std::string& text) {
   const std::vector<std::string> numbers = cut_list(text);
   Found found{{}, {}, "SLURM_STEP_GPUS", numbers.size(), true};
-  const bool counted_here = std::all_of(numbers.begin(), numbers.end(), [&](const std::string& number) {
+  const bool counted_here = std::ranges::all_of(numbers, [&](const std::string& number) {
     return parse_integer(number).value_or(k_too_large) < std::int64_t(offer.devices.size());
   });
   if (counted_here || offer.devices.empty()) {
@@ -356,15 +355,14 @@ std::optional<allocation::Notice> find_unsure_order(const facts::Snapshot& snaps
   for (const facts::Gpu& gpu : snapshot.host.gpus) {
     if (gpu.vendor == "nvidia" && !gpu.model.empty()) models.insert(printable(gpu.model, 60));
   }
-  const bool numbered = std::any_of(devices.entries.begin(), devices.entries.end(),
-                                    [](const auto& entry) { return form_of(entry) == Form::index; });
+  const bool numbered =
+      std::ranges::any_of(devices.entries, [](const auto& entry) { return form_of(entry) == Form::index; });
   const bool by_address = facts::find_variable(snapshot, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
   if (models.size() < 2 || !numbered || by_address) return std::nullopt;
-  return allocation::Notice{
-      fmt::format("{} has unlike GPUs ({}): CUDA numbers the fastest first, ddprun the one with the "
-                  "lowest PCI address",
-                  host, join({models.begin(), models.end()}, ", ")),
-      "export CUDA_DEVICE_ORDER=PCI_BUS_ID, so that both number them alike"};
+  return allocation::Notice{fmt::format("{} has unlike GPUs ({}): CUDA numbers the fastest first, ddprun the "
+                                        "one with the lowest PCI address",
+                                        host, join({models.begin(), models.end()}, ", ")),
+                            "export CUDA_DEVICE_ORDER=PCI_BUS_ID, so that both number them alike"};
 }
 
 }  // namespace ddprun::placement

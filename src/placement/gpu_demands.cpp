@@ -59,14 +59,14 @@ class Settlement {
     for (const Region& region : regions_) {
       if (region.workers.empty()) continue;
       std::vector<int> order = region.workers;
-      std::sort(order.begin(), order.end());
+      std::ranges::sort(order);
       const auto parts = share_out(input_, region.cores, static_cast<int>(order.size()), whole_caches);
       for (std::size_t i = 0; i < order.size(); ++i) {
         Cores& own = workers[static_cast<std::size_t>(order[i])];
         own.insert(own.end(), parts[i].begin(), parts[i].end());
       }
     }
-    for (Cores& own : workers) std::sort(own.begin(), own.end());
+    for (Cores& own : workers) std::ranges::sort(own);
     return workers;
   }
 
@@ -86,18 +86,17 @@ class Settlement {
         region.cores.insert(region.cores.end(), cores.begin(), cores.end());
         taken[static_cast<std::size_t>(node)] = true;
       }
-      std::sort(region.cores.begin(), region.cores.end());
+      std::ranges::sort(region.cores);
     };
     for (const Nodes& domain : domains) {
-      const auto others = std::count_if(domains.begin(), domains.end(),
-                                        [&](const Nodes& other) { return overlap(domain, other); });
+      const auto others =
+          std::ranges::count_if(domains, [&](const Nodes& other) { return overlap(domain, other); });
       if (domain.size() > 1 && others == 1) add(domain);
     }
     for (std::size_t node = 0; node < taken.size(); ++node) {
       if (!taken[node] && !input_.by_node[node].empty()) add({static_cast<int>(node)});
     }
-    std::sort(regions_.begin(), regions_.end(),
-              [](const Region& a, const Region& b) { return a.nodes < b.nodes; });
+    std::ranges::sort(regions_, [](const Region& a, const Region& b) { return a.nodes < b.nodes; });
   }
 
   // Those with the fewest choices come first.
@@ -114,8 +113,8 @@ class Settlement {
         }
       }
     }
-    std::stable_sort(demands_.begin(), demands_.end(),
-                     [](const GpuDemand& a, const GpuDemand& b) { return a.near.size() < b.near.size(); });
+    std::ranges::stable_sort(
+        demands_, [](const GpuDemand& a, const GpuDemand& b) { return a.near.size() < b.near.size(); });
   }
 
   int distance_to(const GpuDemand& demand, const Region& region) const {
@@ -153,9 +152,8 @@ class Settlement {
 
 // Cores near any of the worker's GPUs.
 std::size_t count_near(const PlacementInput& input, const Nodes& near, const Cores& cores) {
-  return static_cast<std::size_t>(std::count_if(cores.begin(), cores.end(), [&](int core) {
-    return std::binary_search(near.begin(), near.end(), input.core(core).node);
-  }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      cores, [&](int core) { return std::ranges::binary_search(near, input.core(core).node); }));
 }
 
 // Summed over the workers, the share of each one's cores that is near its GPUs.
@@ -172,8 +170,7 @@ double locality(const PlacementInput& input, const std::vector<Cores>& workers) 
 
 NearShares share_near_gpus(const PlacementInput& input, bool whole_caches) {
   const std::vector<Nodes>& near = input.near_any;
-  const auto known =
-      std::count_if(near.begin(), near.end(), [](const Nodes& nodes) { return !nodes.empty(); });
+  const auto known = std::ranges::count_if(near, [](const Nodes& nodes) { return !nodes.empty(); });
 
   Settlement settlement(input);
   settlement.settle();

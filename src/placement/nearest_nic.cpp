@@ -56,7 +56,7 @@ Place place_of(const facts::Topology& topology, const std::vector<int>& cpus) {
     place.packages.push_back(core.package);
   }
   for (std::vector<int>* numbers : {&place.nodes, &place.packages}) {
-    std::sort(numbers->begin(), numbers->end());
+    std::ranges::sort(*numbers);
     numbers->erase(std::unique(numbers->begin(), numbers->end()), numbers->end());
   }
   return place;
@@ -112,8 +112,8 @@ std::vector<const facts::PciDevice*> devices_at(const facts::Topology& topology,
                                                 const std::vector<std::string>& addresses) {
   std::vector<const facts::PciDevice*> found;
   for (const facts::PciDevice& device : topology.devices) {
-    const bool wanted = std::any_of(addresses.begin(), addresses.end(),
-                                    [&](const std::string& address) { return address == device.address; });
+    const bool wanted =
+        std::ranges::any_of(addresses, [&](const std::string& address) { return address == device.address; });
     if (wanted) found.push_back(&device);
   }
   return found;
@@ -133,7 +133,7 @@ Card& choose_card(const facts::Topology& topology, std::vector<Card>& cards, con
   const auto first =
       static_cast<std::ptrdiff_t>(static_cast<std::size_t>(seeker.local_rank.value) % rated.size());
   std::rotate(rated.begin(), rated.begin() + first, rated.end());
-  return *std::min_element(rated.begin(), rated.end(), [](const auto& one, const auto& other) {
+  return *std::ranges::min_element(rated, [](const auto& one, const auto& other) {
             return one.second->workers < other.second->workers;
           })->second;
 }
@@ -149,8 +149,7 @@ std::vector<Card> find_cards(const facts::Topology& topology) {
     cards.push_back({std::move(name), &device});
   }
   const auto count = [&](facts::CardLink link) {
-    return std::count_if(cards.begin(), cards.end(),
-                         [&](const Card& card) { return card.device->link == link; });
+    return std::ranges::count_if(cards, [&](const Card& card) { return card.device->link == link; });
   };
   const auto infiniband = count(facts::CardLink::infiniband);
   if (infiniband > 0 && infiniband >= count(facts::CardLink::ethernet))

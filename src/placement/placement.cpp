@@ -125,7 +125,7 @@ void find_spare(const PlacementRequest& request, Placement& placement) {
   for (const facts::Binding& worker : placement.workers)
     held.insert(held.end(), worker.cpus.begin(), worker.cpus.end());
   if (held.empty()) return;
-  std::sort(held.begin(), held.end());
+  std::ranges::sort(held);
   std::set_difference(request.allowed_cpus.begin(), request.allowed_cpus.end(), held.begin(), held.end(),
                       std::back_inserter(placement.spare));
 }

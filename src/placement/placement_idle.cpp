@@ -43,7 +43,7 @@ std::tuple<int, int, std::size_t> nearness_of(const PlacementInput& input, const
 
 void give_away(const PlacementInput& input, int node, std::vector<SharingWorker>& sharing,
                std::vector<Cores>& workers) {
-  std::sort(sharing.begin(), sharing.end(), [&](const SharingWorker& a, const SharingWorker& b) {
+  std::ranges::sort(sharing, [&](const SharingWorker& a, const SharingWorker& b) {
     return nearness_of(input, a, node) < nearness_of(input, b, node);
   });
   const Cores& cores = input.by_node[static_cast<std::size_t>(node)];
@@ -80,8 +80,8 @@ Nodes share_idle_nodes(const PlacementInput& input, std::vector<Cores>& workers)
   std::vector<Nodes> idle(static_cast<std::size_t>(input.request.topology.packages));
   for (std::size_t node = 0; node < input.by_node.size(); ++node) {
     const Cores& cores = input.by_node[node];
-    const bool any_held = std::any_of(cores.begin(), cores.end(),
-                                      [&](int core) { return held[static_cast<std::size_t>(core)]; });
+    const bool any_held =
+        std::ranges::any_of(cores, [&](int core) { return held[static_cast<std::size_t>(core)]; });
     if (cores.empty() || any_held) continue;
     idle[static_cast<std::size_t>(input.core(cores.front()).package)].push_back(static_cast<int>(node));
   }
@@ -95,8 +95,8 @@ Nodes share_idle_nodes(const PlacementInput& input, std::vector<Cores>& workers)
     for (const int node : idle[package]) give_away(input, node, sharing, workers);
     given.insert(given.end(), idle[package].begin(), idle[package].end());
   }
-  for (Cores& own : workers) std::sort(own.begin(), own.end());
-  std::sort(given.begin(), given.end());
+  for (Cores& own : workers) std::ranges::sort(own);
+  std::ranges::sort(given);
   return given;
 }
 

@@ -13,7 +13,7 @@ constexpr int k_local_distance = 10;
 constexpr int k_unknown_distance = 20;
 
 void keep_each_once(std::vector<int>& numbers) {
-  std::sort(numbers.begin(), numbers.end());
+  std::ranges::sort(numbers);
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
@@ -54,7 +54,7 @@ Nodes find_near_nodes(const facts::Topology& topology, const CpuSet& allowed, co
 }  // namespace
 
 CpuSet::CpuSet(const std::vector<int>& cpus) {
-  if (!cpus.empty()) has_.resize(static_cast<std::size_t>(*std::max_element(cpus.begin(), cpus.end())) + 1);
+  if (!cpus.empty()) has_.resize(static_cast<std::size_t>(*std::ranges::max_element(cpus)) + 1);
   for (const int cpu : cpus) has_[static_cast<std::size_t>(cpu)] = 1;
 }
 
@@ -64,7 +64,7 @@ bool CpuSet::contains(int cpu) const {
 }
 
 bool CpuSet::contains_any(const std::vector<int>& cpus) const {
-  return std::any_of(cpus.begin(), cpus.end(), [this](int cpu) { return contains(cpu); });
+  return std::ranges::any_of(cpus, [this](int cpu) { return contains(cpu); });
 }
 
 PlacementInput make_placement_input(const PlacementRequest& request) {
@@ -117,7 +117,7 @@ std::vector<int> cpus_of(const PlacementInput& input, const Cores& cores) {
       if (input.allowed.contains(cpu)) cpus.push_back(cpu);
     }
   }
-  std::sort(cpus.begin(), cpus.end());
+  std::ranges::sort(cpus);
   return cpus;
 }
 
@@ -127,8 +127,7 @@ int distance_between(const facts::Topology& topology, int from, int to) {
 }
 
 bool knows_a_gpu(const PlacementInput& input) {
-  return std::any_of(input.near_any.begin(), input.near_any.end(),
-                     [](const Nodes& nodes) { return !nodes.empty(); });
+  return std::ranges::any_of(input.near_any, [](const Nodes& nodes) { return !nodes.empty(); });
 }
 
 std::string name_workers(const std::vector<int>& workers) {

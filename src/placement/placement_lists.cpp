@@ -41,7 +41,7 @@ class ListReader {
   std::vector<int> meant_by(int cpu) const {
     if (request_.bind.whole_cores) {
       for (const facts::Core& core : request_.topology.cores) {
-        if (std::binary_search(core.cpus.begin(), core.cpus.end(), cpu)) return core.cpus;
+        if (std::ranges::binary_search(core.cpus, cpu)) return core.cpus;
       }
     }
     return {cpu};

@@ -16,15 +16,13 @@ class MemoryMap {
  public:
   explicit MemoryMap(const PlacementRequest& request) : request_(request) {
     const auto& nodes = request.topology.nodes;
-    sizes_known_ =
-        std::any_of(nodes.begin(), nodes.end(), [](const facts::MemoryNode& n) { return n.bytes > 0; });
+    sizes_known_ = std::ranges::any_of(nodes, [](const facts::MemoryNode& n) { return n.bytes > 0; });
   }
 
   // A single one leaves nothing to choose.
   bool has_choice() const {
     const auto& nodes = request_.topology.nodes;
-    return std::count_if(nodes.begin(), nodes.end(),
-                         [&](const facts::MemoryNode& n) { return has_memory(n); }) > 1;
+    return std::ranges::count_if(nodes, [&](const facts::MemoryNode& n) { return has_memory(n); }) > 1;
   }
 
   // The kernel's numbers of the nodes that cores of `nodes` take memory from.
@@ -35,7 +33,7 @@ class MemoryMap {
       const facts::MemoryNode* source = has_memory(own) ? &own : nearest(node);
       if (source != nullptr && is_allowed(*source)) numbers.push_back(source->number);
     }
-    std::sort(numbers.begin(), numbers.end());
+    std::ranges::sort(numbers);
     numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
     return numbers;
   }
@@ -47,7 +45,7 @@ class MemoryMap {
 
   bool is_allowed(const facts::MemoryNode& node) const {
     const std::vector<int>& allowed = request_.allowed_memory_nodes;
-    return allowed.empty() || std::binary_search(allowed.begin(), allowed.end(), node.number);
+    return allowed.empty() || std::ranges::binary_search(allowed, node.number);
   }
 
   const facts::MemoryNode* nearest(int from) const {

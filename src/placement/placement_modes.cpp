@@ -31,7 +31,7 @@ Cores all_cores_of(const PlacementInput& input, const Nodes& nodes) {
     const Cores& own = input.by_node[static_cast<std::size_t>(node)];
     cores.insert(cores.end(), own.begin(), own.end());
   }
-  std::sort(cores.begin(), cores.end());
+  std::ranges::sort(cores);
   return cores;
 }
 
@@ -45,7 +45,7 @@ std::vector<Cores> core_complexes(const PlacementInput& input, const Nodes& node
     groups.back().push_back(core);
     last = &now;
   }
-  std::stable_sort(groups.begin(), groups.end(), [&](const Cores& a, const Cores& b) {
+  std::ranges::stable_sort(groups, [&](const Cores& a, const Cores& b) {
     const auto cpus_a = cpus_of(input, a);
     const auto cpus_b = cpus_of(input, b);
     return cpus_a.size() != cpus_b.size() ? cpus_a.size() > cpus_b.size() : cpus_a.front() < cpus_b.front();
@@ -81,7 +81,7 @@ std::vector<Cores> take_packages(const PlacementInput& input, const std::vector<
     Cores& own = workers.emplace_back();
     for (const int core : every_core(input)) {
       const int package = input.core(core).package;
-      if (std::find(packages.begin(), packages.end(), package) != packages.end()) own.push_back(core);
+      if (std::ranges::find(packages, package) != packages.end()) own.push_back(core);
     }
   }
   return workers;

@@ -117,7 +117,7 @@ std::vector<Cores> deal_out(const std::map<int, Cores>& kinds, std::size_t worke
     }
     first = (first + remainder) % workers;
   }
-  for (Cores& own : shares) std::sort(own.begin(), own.end());
+  for (Cores& own : shares) std::ranges::sort(own);
   return shares;
 }
 

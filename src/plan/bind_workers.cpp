@@ -102,7 +102,7 @@ Sharers find_sharers(const LaunchPlan& plan, const facts::Snapshot& snapshot) {
   const auto shares = [&](const LocalPeer& each) {
     return each.same_cpus && each.first_local_rank != plan.planned.front().local_rank;
   };
-  if (std::any_of(local_peers.begin(), local_peers.end(), shares)) return among(local_peers, plan, snapshot);
+  if (std::ranges::any_of(local_peers, shares)) return among(local_peers, plan, snapshot);
   const bool met = !local_peers.empty() || !is_task(plan) || plan.node->local_world_size < 2;
   if (met || !shares_mask(plan.node->allocation, snapshot)) return own_workers(plan, snapshot);
   return expected_tasks(plan, snapshot, placement::find_visible_devices(snapshot));
@@ -132,8 +132,8 @@ void pick_own_list(placement::PlacementRequest& request, const LaunchPlan& plan)
 
 // That there are too few cores is said with the launcher's own option; the placement knows none.
 bool is_said(const placement::Placement& placement, const LaunchPlan& plan, const facts::Snapshot& snapshot) {
-  const bool unbound = std::all_of(placement.workers.begin(), placement.workers.end(),
-                                   [](const facts::Binding& worker) { return worker.cpus.empty(); });
+  const bool unbound = std::ranges::all_of(placement.workers,
+                                           [](const facts::Binding& worker) { return worker.cpus.empty(); });
   return unbound &&
          find_crowded_cores(plan.node->allocation, snapshot,
                             placement::node_name(snapshot.host, plan.node->host), plan.node->workers.value);

@@ -60,8 +60,7 @@ std::optional<allocation::Notice> find_many_threads(const LaunchPlan& plan, cons
 std::optional<allocation::Notice> find_no_card(const LaunchPlan& plan, const facts::Snapshot& snapshot) {
   const auto has_card = [](const PlannedWorker& worker) { return !worker.network_card.empty(); };
   const auto& workers = plan.planned;
-  if (!plan.node->options.nic.value || std::any_of(workers.begin(), workers.end(), has_card))
-    return std::nullopt;
+  if (!plan.node->options.nic.value || std::ranges::any_of(workers, has_card)) return std::nullopt;
   const std::string& origin = plan.node->options.nic.origin;
   if (!snapshot.host.topology) {
     return allocation::Notice{
@@ -85,7 +84,7 @@ std::string render_omp_places(const std::vector<int>& cpus, const std::optional<
   for (const std::vector<int>& core : cores) {
     std::vector<std::string> threads;
     for (const int cpu : core) {
-      if (std::binary_search(cpus.begin(), cpus.end(), cpu)) threads.push_back(fmt::format("{}", cpu));
+      if (std::ranges::binary_search(cpus, cpu)) threads.push_back(fmt::format("{}", cpu));
     }
     if (!threads.empty()) places.push_back("{" + join(threads, ",") + "}");
   }

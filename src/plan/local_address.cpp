@@ -35,11 +35,10 @@ std::optional<Sourced<std::string>> choose_local_address(const Sourced<std::stri
     const auto is_it = [&](const facts::InterfaceAddress& own) {
       return !own.loopback && own.address == address;
     };
-    if (std::any_of(host.addresses.begin(), host.addresses.end(), is_it))
-      return sourced(address, given.origin);
+    if (std::ranges::any_of(host.addresses, is_it)) return sourced(address, given.origin);
   }
   const RendezvousRole role = node.rendezvous.role;
-  if (std::any_of(leads_to.begin(), leads_to.end(), allocation::is_loopback_name)) {
+  if (std::ranges::any_of(leads_to, allocation::is_loopback_name)) {
     if (role == RendezvousRole::solo) return given;
     if (same_host(given.value, host.name)) return std::nullopt;
     throw UsageError(fmt::format("{} is a different host on each of the {} nodes", describe(given, leads_to),

@@ -17,7 +17,7 @@ std::string name_hosts(const std::vector<Announcement>& announcements) {
   std::vector<std::string> hosts;
   for (const Announcement& each : announcements) {
     std::string host = printable(each.host);
-    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(std::move(host));
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(std::move(host));
   }
   return allocation::compress_hostlist(hosts);
 }

@@ -33,7 +33,7 @@ std::vector<int> make_port_sequence(const std::string& launch_key, int count, Po
   std::uint64_t state = launch_hash(launch_key);
   while (static_cast<int>(ports.size()) < count) {
     const int port = range.first + static_cast<int>(next_of(state) % static_cast<std::uint64_t>(size));
-    const bool taken = port == k_torchrun_port || std::find(ports.begin(), ports.end(), port) != ports.end();
+    const bool taken = port == k_torchrun_port || std::ranges::find(ports, port) != ports.end();
     if (!taken) ports.push_back(port);
   }
   return ports;

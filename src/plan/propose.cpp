@@ -13,7 +13,7 @@
 #include "plan/master_variables.hpp"
 #include "plan/rendezvous_plan.hpp"
 #include "plan/site_plan.hpp"
-#include "plan/unlike_gpus.hpp"
+#include "plan/unlike_nodes.hpp"
 #include "plan/worker_command.hpp"
 #include "plan/worker_count.hpp"
 #include "plan/worker_env.hpp"

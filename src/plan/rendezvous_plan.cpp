@@ -24,7 +24,7 @@ bool knows_hosts(const allocation::Allocation& allocation) {
 std::optional<std::size_t> find_named_host(const allocation::Allocation& allocation) {
   if (!allocation.first_address || !knows_hosts(allocation)) return std::nullopt;
   const auto& hosts = allocation.hosts.value;
-  const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const allocation::Host& host) {
+  const auto found = std::ranges::find_if(hosts, [&](const allocation::Host& host) {
     return same_host(host.name, allocation.first_address->value);
   });
   if (found == hosts.end()) return std::nullopt;
@@ -190,8 +190,8 @@ std::optional<allocation::Notice> find_foreign_address(const NodeProposal& node,
   const std::string& address = allocation.first_address->value;
   const std::string& origin = allocation.first_address->origin;
   if (is_by_another_network(address, node.host)) return std::nullopt;
-  const bool own = std::any_of(host.addresses.begin(), host.addresses.end(),
-                               [&](const facts::InterfaceAddress& each) { return each.address == address; });
+  const bool own = std::ranges::any_of(
+      host.addresses, [&](const facts::InterfaceAddress& each) { return each.address == address; });
   if (own) return std::nullopt;
   std::vector<std::string> names;
   for (const allocation::Host& each : allocation.hosts.value) names.push_back(each.name);

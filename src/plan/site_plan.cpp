@@ -33,7 +33,7 @@ std::vector<std::string> names_at_site(const std::string& host, const site::Site
 void add_names(RendezvousPlan& rendezvous, const site::SitePlan& site) {
   std::vector<std::string> names;
   const auto add = [&names](const std::string& name) {
-    const bool known = std::find(names.begin(), names.end(), name) != names.end();
+    const bool known = std::ranges::find(names, name) != names.end();
     if (!known && names.size() < k_most_addresses) names.push_back(name);
   };
   for (const std::string& host : rendezvous.addresses.value) {
@@ -54,7 +54,7 @@ void note_missing_interfaces(NodeProposal& node) {
     missing = profile.gloo_interfaces;
   }
   if (!profile.nccl_interfaces.empty() && !node.site.interfaces.contains("NCCL_SOCKET_IFNAME") &&
-      std::find(missing.begin(), missing.end(), profile.nccl_interfaces) == missing.end()) {
+      std::ranges::find(missing, profile.nccl_interfaces) == missing.end()) {
     missing.push_back(profile.nccl_interfaces);
   }
   if (missing.empty()) return;

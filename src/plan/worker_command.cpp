@@ -43,8 +43,8 @@ std::string explain_missing(const std::string& word, const facts::ProgramFacts& 
   const auto submitted = snapshot.programs.find(path_where_submitted(word, snapshot));
   if (submitted != snapshot.programs.end() && submitted->second.kind != facts::ProgramKind::missing) {
     return fmt::format(
-        "it is in {}, where the job was submitted; PBS starts scripts in the home directory: write "
-        "cd \"$PBS_O_WORKDIR\" before ddprun",
+        "it is in {}, where the job was submitted; PBS starts scripts in the home directory: write cd "
+        "\"$PBS_O_WORKDIR\" before ddprun",
         printable(*facts::find_variable(snapshot, "PBS_O_WORKDIR")));
   }
   const std::string folder = printable(snapshot.working_directory);

@@ -155,7 +155,7 @@ std::int64_t cores_of(const facts::HostFacts& host) {
 std::int64_t cores_in(const std::vector<int>& cpus, const std::optional<facts::Topology>& topology) {
   if (!topology) return static_cast<std::int64_t>(cpus.size());
   const auto is_used = [&](const facts::Core& core) { return placement::overlap(core.cpus, cpus); };
-  const auto count = std::count_if(topology->cores.begin(), topology->cores.end(), is_used);
+  const auto count = std::ranges::count_if(topology->cores, is_used);
   return count > 0 ? count : static_cast<std::int64_t>(cpus.size());
 }
 
@@ -297,7 +297,7 @@ std::optional<Sourced<int>> cores_of_bindings(const allocation::Allocation& allo
                                               const facts::Snapshot& snapshot,
                                               const std::vector<facts::Binding>& bindings) {
   const auto is_free = [](const facts::Binding& binding) { return binding.cpus.empty(); };
-  if (std::any_of(bindings.begin(), bindings.end(), is_free)) return std::nullopt;
+  if (std::ranges::any_of(bindings, is_free)) return std::nullopt;
   std::int64_t least = std::numeric_limits<int>::max();
   std::int64_t most = 0;
   for (const facts::Binding& binding : bindings) {

@@ -77,16 +77,16 @@ int launcher_rank_of(const Announcement& announcement) {
 
 bool shares_a_host(const Announcements& announcements) {
   std::map<std::string, int> agents;
-  return std::any_of(announcements.begin(), announcements.end(),
-                     [&](const Announcement& each) { return ++agents[host_key(each)] > 1; });
+  return std::ranges::any_of(announcements,
+                             [&](const Announcement& each) { return ++agents[host_key(each)] > 1; });
 }
 
 // Where one agent is the launcher's word for one worker, those that took themselves for a whole node are too.
 void settle_style(Announcements& announcements) {
   const auto is_fixed = [](const Announcement& each) { return each.fixed_rank.has_value(); };
   const auto is_assumed = [](const Announcement& each) { return each.style_assumed; };
-  const bool fixed = std::any_of(announcements.begin(), announcements.end(), is_fixed);
-  const bool assumed = std::all_of(announcements.begin(), announcements.end(), is_assumed);
+  const bool fixed = std::ranges::any_of(announcements, is_fixed);
+  const bool assumed = std::ranges::all_of(announcements, is_assumed);
   if (!fixed && !(assumed && shares_a_host(announcements))) return;
   std::map<std::pair<std::string, int>, Announcement*> by_rank;
   for (Announcement& each : announcements) by_rank[{host_key(each), launcher_rank_of(each)}] = &each;
@@ -107,7 +107,7 @@ void settle_style(Announcements& announcements) {
 // Nobody tells which node is which: they are in the order of the lowest ranks on them.
 void settle_nodes(Announcements& announcements) {
   const auto has_node = [](const Announcement& each) { return each.node.has_value(); };
-  if (std::all_of(announcements.begin(), announcements.end(), has_node)) return;
+  if (std::ranges::all_of(announcements, has_node)) return;
   std::map<std::string, int> lowest;
   for (const Announcement& each : announcements) {
     const auto [entry, added] = lowest.emplace(host_key(each), launcher_rank_of(each));
@@ -249,15 +249,15 @@ LocalPeer make_local_peer(const Announcement& announcement, const std::string& o
 
 bool has_devices(const Announcement& announcement) {
   const auto is_known = [](const LocalPeerWorker& worker) { return !worker.device.empty(); };
-  return std::any_of(announcement.local_workers.begin(), announcement.local_workers.end(), is_known);
+  return std::ranges::any_of(announcement.local_workers, is_known);
 }
 
 // Not by the name alone: containers of different hosts may have the same.
 bool same_machine(const Announcement& one, const Announcement& other) {
   const auto& addresses = other.addresses;
   return host_key(one) == host_key(other) &&
-         std::any_of(one.addresses.begin(), one.addresses.end(), [&](const std::string& address) {
-           return std::find(addresses.begin(), addresses.end(), address) != addresses.end();
+         std::ranges::any_of(one.addresses, [&](const std::string& address) {
+           return std::ranges::find(addresses, address) != addresses.end();
          });
 }
 
@@ -290,7 +290,7 @@ void introduce_local_peers(const Announcements& announcements, std::vector<Assig
     const bool one_node = node_of(announcements[agents.front()]) == node_of(announcements[agents.back()]);
     const auto at = [&](std::size_t agent) -> const Announcement& { return announcements[agent]; };
     const bool devices =
-        std::any_of(agents.begin(), agents.end(), [&](std::size_t agent) { return has_devices(at(agent)); });
+        std::ranges::any_of(agents, [&](std::size_t agent) { return has_devices(at(agent)); });
     std::map<std::string, int> masks;
     for (const std::size_t agent : agents) ++masks[at(agent).cpus];
     for (const std::size_t agent : agents) {
@@ -346,8 +346,8 @@ WorldPlan make_world_plan(const Announcements& announced, Gaps gaps) {
   }
   const std::vector<int> first_ranks =
       announcements.front().fixed_rank ? lay_out_fixed(announcements) : lay_out_by_node(announcements);
-  const bool several = std::any_of(announcements.begin(), announcements.end(),
-                                   [](const Announcement& each) { return each.workers > 1; });
+  const bool several =
+      std::ranges::any_of(announcements, [](const Announcement& each) { return each.workers > 1; });
   const std::string counts = write_counts(workers_by_node);
   for (std::size_t i = 0; i < announcements.size(); ++i) {
     const Announcement& announcement = announcements[i];

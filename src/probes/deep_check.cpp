@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "check/record_fields.hpp"
 #include "os/process/ask_program.hpp"
 #include "plan/worker_command.hpp"
 #include "probes/deep_check_script.hpp"
@@ -28,7 +29,7 @@ check::DeepResult run_deep_check(int rank, const facts::Snapshot& snapshot) {
   const std::size_t mark = text.rfind(k_result_mark);
   if (mark != std::string::npos) {
     const std::size_t begin = mark + k_result_mark.size();
-    result = check::parse_deep_result(text.substr(begin, text.find('\n', begin) - begin));
+    result = check::parse_json_text<check::DeepResult>(text.substr(begin, text.find('\n', begin) - begin));
   } else if (text.empty()) {
     result.error = fmt::format("{} cannot be started, or says nothing", printable(python, 120));
   } else {

@@ -33,11 +33,10 @@ constexpr std::int64_t k_longest = std::int64_t{10} * 365 * 86400;  // "unlimite
 bool lacks_size(const facts::Snapshot& snapshot) {
   try {
     const auto places = allocation::find_launch_places(snapshot);
-    return !places.empty() &&
-           std::all_of(places.begin(), places.end(), [](const allocation::LaunchPlace& place) {
-             return !place.size && place.slurm_step.empty() &&
-                    place.key_value_space == allocation::KeyValueSpace::pmix;
-           });
+    return !places.empty() && std::ranges::all_of(places, [](const allocation::LaunchPlace& place) {
+      return !place.size && place.slurm_step.empty() &&
+             place.key_value_space == allocation::KeyValueSpace::pmix;
+    });
   } catch (const Error&) {
     return false;
   }
@@ -56,8 +55,8 @@ std::optional<std::int64_t> ask_slurm(
 }
 
 bool came_by_ssh(const facts::HostFacts& host) {
-  return std::any_of(host.ancestors.begin(), host.ancestors.end(),
-                     [](const facts::Ancestor& ancestor) { return ancestor.title.starts_with("sshd"); });
+  return std::ranges::any_of(
+      host.ancestors, [](const facts::Ancestor& ancestor) { return ancestor.title.starts_with("sshd"); });
 }
 
 std::optional<std::int64_t> find_own_job(const facts::Snapshot& snapshot) {

@@ -7,7 +7,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "check/known_variables.hpp"
+#include "check/finding.hpp"
+#include "check/record_fields.hpp"
 #include "facts/program.hpp"
 #include "os/clock.hpp"
 #include "os/libraries/name_lookup.hpp"
@@ -89,8 +90,7 @@ void add_versions(check::HostRecord& record, const facts::Snapshot& snapshot) {
 void add_addresses(check::HostRecord& record, const CheckedNode& node, const facts::HostFacts& host) {
   for (const facts::InterfaceAddress& each : host.addresses) {
     if (!each.loopback) record.addresses.push_back(each.address);
-    if (std::find(record.interfaces.begin(), record.interfaces.end(), each.interface) ==
-        record.interfaces.end())
+    if (std::ranges::find(record.interfaces, each.interface) == record.interfaces.end())
       record.interfaces.push_back(each.interface);
   }
   record.address = node.address;
@@ -117,7 +117,8 @@ void add_gpus(check::HostRecord& record, os::ChildCall& list, os::ChildCall& hea
   record.lost_gpus = told.lost;
   record.gpu_problem = listed.bytes ? told.problem : listed.problem;
   const os::ChildAnswer shown = health.wait(patience);
-  if (shown.bytes && !shown.bytes->empty()) record.gpus = check::parse_gpu_health(*shown.bytes);
+  if (shown.bytes && !shown.bytes->empty())
+    record.gpus = check::parse_json_text<std::vector<check::GpuHealth>>(*shown.bytes);
 }
 
 double seconds_since(TimePoint start) { return std::chrono::duration<double>(os::now() - start).count(); }

@@ -1,5 +1,6 @@
 // What the plan as JSON tells of the node and of who holds which part of it.
 #include <algorithm>
+#include <array>
 
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
@@ -47,18 +48,17 @@ std::string not_allowed(const facts::HostFacts& host) {
   std::vector<int> cpus;
   for (const facts::Core& core : host.topology->cores) {
     for (const int cpu : core.cpus) {
-      if (!std::binary_search(host.allowed_cpus.begin(), host.allowed_cpus.end(), cpu)) cpus.push_back(cpu);
+      if (!std::ranges::binary_search(host.allowed_cpus, cpu)) cpus.push_back(cpu);
     }
   }
-  std::sort(cpus.begin(), cpus.end());
+  std::ranges::sort(cpus);
   return facts::render_cpu_list(cpus);
 }
 
 std::ptrdiff_t count_cores(const std::vector<int>& cpus, const facts::Topology& topology) {
-  const auto held = [&](int cpu) { return std::binary_search(cpus.begin(), cpus.end(), cpu); };
-  return std::count_if(topology.cores.begin(), topology.cores.end(), [&](const facts::Core& core) {
-    return std::any_of(core.cpus.begin(), core.cpus.end(), held);
-  });
+  const auto held = [&](int cpu) { return std::ranges::binary_search(cpus, cpu); };
+  return std::ranges::count_if(topology.cores,
+                               [&](const facts::Core& core) { return std::ranges::any_of(core.cpus, held); });
 }
 
 }  // namespace
@@ -83,7 +83,8 @@ Json worker_binding_json(const facts::Binding& binding, const facts::HostFacts& 
   json["cpus"] = facts::render_cpu_list(binding.cpus);
   json["cores"] = host.topology ? Json(count_cores(binding.cpus, *host.topology)) : Json();
   json["memory_nodes"] = binding.memory_nodes;
-  json["memory_policy"] = policy_name(binding.policy);
+  json["memory_policy"] =
+      std::array{"untouched", "preferred", "bind"}.at(static_cast<std::size_t>(binding.policy));
   return json;
 }
 

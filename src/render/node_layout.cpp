@@ -51,16 +51,16 @@ CpuHolder holder_of(const facts::Core& core, const CpuHolders& holders) {
 }
 
 PackageBox& package_box(NodeLayout& layout, int number) {
-  const auto found = std::find_if(layout.packages.begin(), layout.packages.end(),
-                                  [&](const PackageBox& box) { return box.number == number; });
+  const auto found =
+      std::ranges::find_if(layout.packages, [&](const PackageBox& box) { return box.number == number; });
   if (found != layout.packages.end()) return *found;
   layout.packages.push_back({number, {}, {}});
   return layout.packages.back();
 }
 
 NodeBox& node_box(PackageBox& package, const facts::MemoryNode& node) {
-  const auto found = std::find_if(package.nodes.begin(), package.nodes.end(),
-                                  [&](const NodeBox& box) { return box.numbers.front() == node.number; });
+  const auto found = std::ranges::find_if(
+      package.nodes, [&](const NodeBox& box) { return box.numbers.front() == node.number; });
   if (found != package.nodes.end()) return *found;
   package.nodes.push_back({{node.number}, node.bytes, {}, {}});
   return package.nodes.back();
@@ -105,9 +105,8 @@ void add_memory(NodeLayout& layout, const facts::Topology& topology) {
     }
     const std::optional<int> package = nearest_package(topology, i);
     auto& boxes = package ? package_box(layout, *package).nodes : layout.memory;
-    const auto alike = std::find_if(boxes.begin(), boxes.end(), [&](const NodeBox& box) {
-      return box.groups.empty() && box.bytes == node.bytes;
-    });
+    const auto alike = std::ranges::find_if(
+        boxes, [&](const NodeBox& box) { return box.groups.empty() && box.bytes == node.bytes; });
     if (alike == boxes.end())
       boxes.push_back({{node.number}, node.bytes, {}, {}});
     else
@@ -124,7 +123,7 @@ std::set<int> cpus_of(const NodeBox& box) {
 }
 
 bool holds(const std::set<int>& cpus, const std::vector<int>& some) {
-  return std::all_of(some.begin(), some.end(), [&](int cpu) { return cpus.count(cpu) == 1; });
+  return std::ranges::all_of(some, [&](int cpu) { return cpus.count(cpu) == 1; });
 }
 
 // Where a device with these local CPUs is drawn: the smallest box that has them all.
@@ -143,8 +142,8 @@ std::vector<DeviceMark>& place_of(NodeLayout& layout, const std::vector<int>& lo
 }
 
 const facts::PciDevice* find_device(const facts::Topology& topology, const std::string& address) {
-  const auto found = std::find_if(topology.devices.begin(), topology.devices.end(),
-                                  [&](const facts::PciDevice& device) { return device.address == address; });
+  const auto found = std::ranges::find_if(
+      topology.devices, [&](const facts::PciDevice& device) { return device.address == address; });
   return found == topology.devices.end() || address.empty() ? nullptr : &*found;
 }
 
@@ -166,13 +165,13 @@ std::string model_name(const facts::Gpu& gpu) {
 }
 
 void add_gpus(NodeLayout& layout, const plan::LaunchPlan& plan, const facts::HostFacts& host) {
-  const bool any_given = std::any_of(plan.planned.begin(), plan.planned.end(),
-                                     [](const plan::PlannedWorker& worker) { return !worker.gpus.empty(); });
+  const bool any_given = std::ranges::any_of(
+      plan.planned, [](const plan::PlannedWorker& worker) { return !worker.gpus.empty(); });
   for (std::size_t i = 0; i < host.gpus.size(); ++i) {
     const facts::Gpu& gpu = host.gpus[i];
     std::vector<CpuHolder> holders;
     for (const plan::PlannedWorker& worker : plan.planned) {
-      if (std::count(worker.gpus.begin(), worker.gpus.end(), static_cast<int>(i)) > 0)
+      if (std::ranges::count(worker.gpus, static_cast<int>(i)) > 0)
         holders.push_back({CpuHolder::Kind::worker, worker.local_rank.value});
     }
     const facts::PciDevice* device = find_device(*host.topology, gpu.pci_address);
@@ -186,15 +185,15 @@ void add_gpus(NodeLayout& layout, const plan::LaunchPlan& plan, const facts::Hos
 }
 
 void add_cards(NodeLayout& layout, const plan::LaunchPlan& plan, const facts::Topology& topology) {
-  const bool any_given = std::any_of(plan.planned.begin(), plan.planned.end(),
-                                     [](const auto& worker) { return !worker.network_card.empty(); });
+  const bool any_given =
+      std::ranges::any_of(plan.planned, [](const auto& worker) { return !worker.network_card.empty(); });
   int number = static_cast<int>(devices_of(layout).size()) - 1;
   for (const facts::PciDevice& device : topology.devices) {
     if (device.kind != facts::DeviceKind::network) continue;
     ++number;
     std::vector<CpuHolder> holders;
     for (const plan::PlannedWorker& worker : plan.planned) {
-      if (std::count(device.names.begin(), device.names.end(), worker.network_card) == 0) continue;
+      if (std::ranges::count(device.names, worker.network_card) == 0) continue;
       holders.push_back({CpuHolder::Kind::worker, worker.local_rank.value});
       for (const int gpu : worker.gpus) layout.pairs.push_back({gpu, number, worker.local_rank.value});
     }
@@ -251,7 +250,7 @@ namespace {
 
 std::vector<CoreGroup> joined_where_single(const std::vector<CoreGroup>& groups) {
   const auto single = [](const CoreGroup& group) { return group.size() == 1; };
-  if (!std::all_of(groups.begin(), groups.end(), single)) return groups;
+  if (!std::ranges::all_of(groups, single)) return groups;
   CoreGroup all;
   for (const CoreGroup& group : groups) all.push_back(group.front());
   return {all};

@@ -12,8 +12,8 @@
 #include "facts/proc_text.hpp"
 #include "placement/assumed_topology.hpp"
 #include "render/node_picture.hpp"
+#include "render/node_words.hpp"
 #include "render/svg_marks.hpp"
-#include "render/svg_words.hpp"
 
 namespace ddprun::render {
 
@@ -35,6 +35,46 @@ constexpr int k_card_columns = 2;  // of a NUMA node with more cards than GPUs
 
 constexpr double k_screen = 16.0 / 9.0;
 
+std::string holder_title(const CpuHolder& holder) {
+  return holder.kind == CpuHolder::Kind::worker ? fmt::format("local rank {}", holder.local_rank)
+                                                : look_of(holder.kind).title;
+}
+
+// "CPUs 0-15,64-79", not too long.
+std::string cpus_text(const std::vector<int>& cpus) {
+  const std::string list = facts::render_cpu_list(cpus);
+  return "CPUs " + (list.size() > 80 ? list.substr(0, 77) + "..." : list);
+}
+
+// "rank 3: CPUs 0-15; memory of node 0, preferred; GPU 3".
+std::string worker_text(const plan::PlannedWorker& worker) {
+  std::vector<std::string> parts;
+  parts.push_back(worker.binding.cpus.empty() ? "not bound" : cpus_text(worker.binding.cpus));
+  const std::string memory = describe_memory(worker.binding);
+  if (!memory.empty()) parts.push_back("memory of " + memory);
+  for (const int gpu : worker.gpus) parts.push_back(fmt::format("GPU {}", gpu));
+  if (!worker.network_card.empty()) parts.push_back(worker.network_card);
+  return fmt::format("rank {}: {}", worker.rank.value, join(parts, "; "));
+}
+
+// "node 3, cores 48-63, 126 GiB", "nodes 4-9, 95 GiB each, memory only".
+std::string box_title(const NodeLayout& layout, const NodeBox& box) {
+  std::string title = box_name(box);
+  if (!box.groups.empty()) {
+    const std::string list = core_list(layout, box);
+    const std::string shown = list.size() > 40 ? list.substr(0, 37) + "..." : list;
+    title += fmt::format(", {} {}", layout.sibling_distance > 1 ? "cores" : "CPUs", shown);
+  }
+  if (box.bytes > 0) title += ", " + describe_bytes(box.bytes) + (box.numbers.size() > 1 ? " each" : "");
+  return box.groups.empty() ? title + ", memory only" : title;
+}
+
+// "[0] GPU 0 A100-SXM4-40GB 0000:07:00.0".
+std::string device_words(const DeviceMark& device, bool numbers) {
+  const std::string text = device_text(device, numbers);
+  return device.model.empty() ? text : text + ", " + device.model;
+}
+
 int width_of(const CoreLine& line) {
   int width = -k_group_gap;
   for (const CoreGroup& group : line) width += static_cast<int>(group.size()) * k_step + k_group_gap;
@@ -42,8 +82,8 @@ int width_of(const CoreLine& line) {
 }
 
 int rows_of(const std::vector<DeviceMark>& devices, facts::DeviceKind kind) {
-  return static_cast<int>(std::count_if(devices.begin(), devices.end(),
-                                        [&](const DeviceMark& device) { return device.kind == kind; }));
+  return static_cast<int>(
+      std::ranges::count_if(devices, [&](const DeviceMark& device) { return device.kind == kind; }));
 }
 
 // Cards that would make a box higher than its GPUs do stand in several columns.

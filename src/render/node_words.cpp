@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/text.hpp"
@@ -27,27 +28,11 @@ std::set<CpuHolder::Kind> kinds_of(const NodeLayout& layout) {
   return kinds;
 }
 
-std::string meaning(CpuHolder::Kind kind, const plan::LaunchPlan& plan) {
-  switch (kind) {
-    case CpuHolder::Kind::worker:
-      return "local rank";
-    case CpuHolder::Kind::several:
-      return "several workers";
-    case CpuHolder::Kind::spare:
-      return "no worker";
-    case CpuHolder::Kind::elsewhere:
-      return any_bound(plan) ? "left to other tasks" : "open to every worker";
-    case CpuHolder::Kind::forbidden:
-      return "not allowed here";
-  }
-  return {};
-}
-
 int allowed_cores(const NodeLayout& layout) {
   const auto allowed = [](const CoreMark& core) { return core.holder.kind != CpuHolder::Kind::forbidden; };
   std::ptrdiff_t count = 0;
   for (const NodeBox* box : boxes_of(layout)) {
-    for (const CoreGroup& group : box->groups) count += std::count_if(group.begin(), group.end(), allowed);
+    for (const CoreGroup& group : box->groups) count += std::ranges::count_if(group, allowed);
   }
   return static_cast<int>(count);
 }
@@ -68,20 +53,19 @@ std::string threads_text(const NodeLayout& layout, const facts::Topology& topolo
 
 }  // namespace
 
+const HolderLook& look_of(CpuHolder::Kind kind) {
+  static constexpr std::array<HolderLook, 5> k_looks{
+      {{'\0', "held", "", ""},
+       {'#', "several", "several workers", "several workers"},
+       {'.', "spare", "no worker", "no worker"},
+       {'+', "elsewhere", "open to every worker", "not given to one of these workers"},
+       {'-', "forbidden", "not allowed here", "not allowed"}}};
+  return k_looks.at(static_cast<std::size_t>(kind));
+}
+
 char symbol_of(const CpuHolder& holder) {
-  switch (holder.kind) {
-    case CpuHolder::Kind::worker:
-      return k_digits[static_cast<std::size_t>(holder.local_rank) % k_digits.size()];
-    case CpuHolder::Kind::several:
-      return '#';
-    case CpuHolder::Kind::spare:
-      return '.';
-    case CpuHolder::Kind::elsewhere:
-      return '+';
-    case CpuHolder::Kind::forbidden:
-      return '-';
-  }
-  return '?';
+  if (holder.kind != CpuHolder::Kind::worker) return look_of(holder.kind).symbol;
+  return k_digits[static_cast<std::size_t>(holder.local_rank) % k_digits.size()];
 }
 
 std::string mark_of(const CpuHolder& holder, bool numbers) {
@@ -90,7 +74,7 @@ std::string mark_of(const CpuHolder& holder, bool numbers) {
 }
 
 bool needs_numbers(const plan::LaunchPlan& plan) {
-  return std::any_of(plan.planned.begin(), plan.planned.end(), [](const plan::PlannedWorker& worker) {
+  return std::ranges::any_of(plan.planned, [](const plan::PlannedWorker& worker) {
     return worker.local_rank.value >= static_cast<int>(k_digits.size());
   });
 }
@@ -102,15 +86,17 @@ std::string box_name(const NodeBox& box) {
 std::vector<SymbolMeaning> meanings_of(const NodeLayout& layout, const plan::LaunchPlan& plan) {
   std::vector<SymbolMeaning> meanings;
   for (const CpuHolder::Kind kind : kinds_of(layout)) {
-    if (kind != CpuHolder::Kind::worker) meanings.push_back({{kind}, meaning(kind, plan)});
+    if (kind == CpuHolder::Kind::worker) continue;
+    const bool others = kind == CpuHolder::Kind::elsewhere && any_bound(plan);
+    meanings.push_back({{kind}, others ? "left to other tasks" : look_of(kind).meaning});
   }
   return meanings;
 }
 
 std::string describe_node(const NodeLayout& layout, const facts::HostFacts& host) {
   const facts::Topology& topology = host.topology.value();
-  const auto nodes = std::count_if(topology.nodes.begin(), topology.nodes.end(),
-                                   [](const facts::MemoryNode& node) { return !node.cpus.empty(); });
+  const auto nodes =
+      std::ranges::count_if(topology.nodes, [](const facts::MemoryNode& node) { return !node.cpus.empty(); });
   const int cores = static_cast<int>(topology.cores.size());
   const int allowed = allowed_cores(layout);
   return fmt::format("{}, {}, {}{}{}; from {}", count_of(topology.packages, "package"),
@@ -143,20 +129,8 @@ std::string empty_nodes_text(const NodeLayout& layout) {
 }
 
 bool any_bound(const plan::LaunchPlan& plan) {
-  return std::any_of(plan.planned.begin(), plan.planned.end(),
-                     [](const plan::PlannedWorker& worker) { return !worker.binding.cpus.empty(); });
-}
-
-std::string policy_name(facts::MemoryPolicy policy) {
-  switch (policy) {
-    case facts::MemoryPolicy::untouched:
-      return "untouched";
-    case facts::MemoryPolicy::preferred:
-      return "preferred";
-    case facts::MemoryPolicy::bind:
-      return "bind";
-  }
-  return {};
+  return std::ranges::any_of(plan.planned,
+                             [](const plan::PlannedWorker& worker) { return !worker.binding.cpus.empty(); });
 }
 
 std::string describe_memory(const facts::Binding& binding) {

@@ -9,6 +9,15 @@
 
 namespace ddprun::render {
 
+// How a kind of holder is shown; a worker by its number.
+struct HolderLook {
+  char symbol;
+  const char* css;      // its class in the SVG
+  const char* meaning;  // in the legend
+  const char* title;    // of one core
+};
+const HolderLook& look_of(CpuHolder::Kind kind);
+
 // '0' to '9', 'a' to 'z' by local rank; '#' several, '.' spare, '+' elsewhere, '-' forbidden.
 char symbol_of(const CpuHolder& holder);
 // The same, with the number of local ranks past 'z'; where `numbers`, with that of all of them.
@@ -34,7 +43,6 @@ std::string device_text(const DeviceMark& device, bool numbers);  // "[01] mlx5_
 std::string empty_nodes_text(const NodeLayout& layout);           // "28 NUMA nodes without CPUs or memory"
 
 bool any_bound(const plan::LaunchPlan& plan);
-std::string policy_name(facts::MemoryPolicy policy);  // "untouched", "preferred", "bind"
 std::string describe_memory(
     const facts::Binding& binding);              // "node 3, preferred"; empty where it is untouched
 std::string describe_bytes(std::int64_t bytes);  // "95 GiB"

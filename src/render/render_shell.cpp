@@ -31,12 +31,11 @@ std::optional<allocation::Notice> find_missing_ranks(const plan::LaunchPlan& pla
   const int workers = static_cast<int>(plan.planned.size());
   if (workers < 2) return std::nullopt;
   const int rank = plan.planned.front().rank.value;
-  return allocation::Notice{
-      fmt::format("these are the variables of rank {} alone, one of {} on {}: a script that joins the others "
-                  "waits for them, and nothing starts them",
-                  rank, count_of(workers, "worker"), plan.node->host),
-      "to train, ddprun SCRIPT; for one process per host, --nproc-per-node 1; a script that starts its "
-      "processes itself (mp.spawn) needs neither"};
+  return allocation::Notice{fmt::format("these are the variables of rank {} alone, one of {} on {}: a script "
+                                        "that joins the others waits for them, and nothing starts them",
+                                        rank, count_of(workers, "worker"), plan.node->host),
+                            "to train, ddprun SCRIPT; for one process per host, --nproc-per-node 1; a script "
+                            "that starts its processes itself (mp.spawn) needs neither"};
 }
 
 std::string render_shell(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {

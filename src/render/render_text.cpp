@@ -42,8 +42,8 @@ std::vector<std::string> host_names(const allocation::Allocation& allocation) {
 std::string hosts_text(const allocation::Allocation& allocation) {
   const std::size_t count = allocation.hosts.value.size();
   if (count == 0) return "set at the rendezvous";
-  const bool unnamed = std::any_of(allocation.hosts.value.begin(), allocation.hosts.value.end(),
-                                   [](const allocation::Host& host) { return host.name.empty(); });
+  const bool unnamed = std::ranges::any_of(allocation.hosts.value,
+                                           [](const allocation::Host& host) { return host.name.empty(); });
   const bool by_flags = allocation.scheduler.value == facts::Scheduler::manual && !allocation.place.known();
   if (unnamed || by_flags) return std::to_string(count);
   return fmt::format("{}: {}", count, allocation::compress_hostlist(host_names(allocation)));
@@ -244,7 +244,7 @@ void show_workers(TextTable& table, const plan::LaunchPlan& plan) {
   const auto differs = [&](const plan::PlannedWorker& worker) {
     return worker.command != plan.planned.front().command;
   };
-  const bool one_command = std::none_of(plan.planned.begin(), plan.planned.end(), differs);
+  const bool one_command = std::ranges::none_of(plan.planned, differs);
   if (one_command) table.row("command", shell_quote(plan::point_command(plan, plan.planned.front().command)));
   show_ranks(table, plan, !one_command);
 }

@@ -16,7 +16,7 @@ bool continues_character(char byte) { return (static_cast<unsigned char>(byte) &
 
 std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char byte) { return !continues_character(byte); }));
+      std::ranges::count_if(text, [](char byte) { return !continues_character(byte); }));
 }
 
 // Bytes of the first `width` characters.

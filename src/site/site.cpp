@@ -60,10 +60,9 @@ std::optional<std::string> holds(const SiteCondition& condition, const facts::Sn
 }
 
 bool is_here(const facts::Snapshot& snapshot, std::string_view prefix, bool exact) {
-  return std::any_of(snapshot.host.addresses.begin(), snapshot.host.addresses.end(),
-                     [&](const facts::InterfaceAddress& each) {
-                       return exact ? each.interface == prefix : each.interface.starts_with(prefix);
-                     });
+  return std::ranges::any_of(snapshot.host.addresses, [&](const facts::InterfaceAddress& each) {
+    return exact ? each.interface == prefix : each.interface.starts_with(prefix);
+  });
 }
 
 // Whether NCCL would find an interface by such a list; one of exclusions always leaves some.
@@ -71,8 +70,7 @@ bool nccl_finds(const facts::Snapshot& snapshot, const std::string& list) {
   if (list.starts_with('^')) return true;
   const bool exact = list.starts_with('=');
   const std::vector<std::string> names = split(list.substr(exact ? 1 : 0), ',');
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return is_here(snapshot, name, exact); });
+  return std::ranges::any_of(names, [&](const std::string& name) { return is_here(snapshot, name, exact); });
 }
 
 // Variables of the user's environment in the profile's values. A value with a part missing would name another
@@ -99,8 +97,8 @@ SitePlan on_this_host(SiteProfile profile, std::string origin, const facts::Snap
   SitePlan plan{std::move(profile), std::move(origin), {}, {}};
   expand_values(plan, snapshot.environment);
   const auto& gloo = plan.profile.gloo_interfaces;
-  const auto found = std::find_if(gloo.begin(), gloo.end(),
-                                  [&](const std::string& name) { return is_here(snapshot, name, true); });
+  const auto found =
+      std::ranges::find_if(gloo, [&](const std::string& name) { return is_here(snapshot, name, true); });
   if (found != gloo.end()) plan.interfaces["GLOO_SOCKET_IFNAME"] = *found;
   const std::string& nccl = plan.profile.nccl_interfaces;
   if (!nccl.empty() && nccl_finds(snapshot, nccl)) plan.interfaces["NCCL_SOCKET_IFNAME"] = nccl;
@@ -211,9 +209,8 @@ SitePlan choose_site(const facts::Snapshot& snapshot, const std::string& wanted)
 std::vector<facts::InterfaceAddress> prefer_site_interfaces(std::vector<facts::InterfaceAddress> addresses,
                                                             const SitePlan& site) {
   const auto& names = site.profile.gloo_interfaces;
-  std::stable_sort(addresses.begin(), addresses.end(), [&](const auto& a, const auto& b) {
-    return std::find(names.begin(), names.end(), a.interface) <
-           std::find(names.begin(), names.end(), b.interface);
+  std::ranges::stable_sort(addresses, [&](const auto& a, const auto& b) {
+    return std::ranges::find(names, a.interface) < std::ranges::find(names, b.interface);
   });
   return addresses;
 }

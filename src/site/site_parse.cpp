@@ -100,7 +100,7 @@ class Reader {
 
   void finish() const {
     for (const auto& [key, value] : object_.items()) {
-      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+      if (std::ranges::find(known_, key) != known_.end()) continue;
       const auto close = closest_match(key, known_);
       fail(value, name(key), close ? fmt::format("is not known; did you mean {}?", *close) : "is not known");
     }

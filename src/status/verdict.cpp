@@ -56,12 +56,10 @@ std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string&
   switch (blame) {
     case Blame::raised:
       return "the exception cannot leave the script: a `finally` or `with` on its way waits for the other "
-             "ranks; call "
-             "barrier() and destroy_process_group() where no exception is pending";
+             "ranks; call barrier() and destroy_process_group() where no exception is pending";
     case Blame::ended:
       return "all ranks must make the same collective calls; a rank with fewer batches ends early "
-             "(drop_last=True, or "
-             "torch.distributed.algorithms.Join)";
+             "(drop_last=True, or torch.distributed.algorithms.Join)";
     case Blame::ending:
       return "the interpreter hangs while it exits; call dist.destroy_process_group() at the end of the "
              "script";

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "check/host_record.hpp"
+#include "check/record_fields.hpp"
 #include "facts/gpu_text.hpp"
 #include "os/libraries/library_function.hpp"
 
@@ -142,7 +142,7 @@ std::string ask_nvml_health(const std::string& name) {
   for (unsigned i = 0; i < library.count(); ++i) {
     if (check::GpuHealth gpu; library.describe(i, gpu)) gpus.push_back(std::move(gpu));
   }
-  return check::render_gpu_health(gpus);
+  return check::render_json_text(gpus);
 }
 
 }  // namespace ddprun::os

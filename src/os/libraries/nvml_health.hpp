@@ -5,7 +5,7 @@
 
 namespace ddprun::os {
 
-// Loads `library` and returns what check::parse_gpu_health understands, for the GPUs that this process may
+// Loads `library` and returns a list of check::GpuHealth as JSON text, of the GPUs that this process may
 // ask for, in the driver's order. Empty where there is no driver. As ask_nvml: call it in a child. A function
 // that an older driver lacks leaves its field as it is.
 std::string ask_nvml_health(const std::string& library);

@@ -9,8 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "plan/unlike_gpus.hpp"
-#include "plan/unlike_python.hpp"
+#include "plan/unlike_nodes.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
 #include "rendezvous/coordinator/stage_sources.hpp"

@@ -149,6 +149,10 @@ TEST_CASE("of a repeated option the last one counts") {
   CHECK(parse({"-m", "-m"}).module);
 }
 
+TEST_CASE("each --stage adds a path") {
+  CHECK(parse({"--stage=/a", "--nnodes=2", "--stage", "/b"}).stage.paths == Words{"/a", "/b"});
+}
+
 TEST_CASE("values reach the options as they were typed") {
   CHECK(parse({"--role", "[a,b]"}).role.value == "[a,b]");
   CHECK(parse({"--role={}"}).role.value == "{}");

@@ -1,5 +1,5 @@
 #include "check/finding.hpp"
-#include "check/known_variables.hpp"
+#include "check/record_fields.hpp"
 #include "check/render_check.hpp"
 
 #include <functional>
@@ -241,9 +241,9 @@ TEST_CASE("a doubtful connection is measured again before it is told") {
 
 TEST_CASE("a record is the same after its way as JSON") {
   const HostRecord record = sound_node(1, 4);
-  CHECK(render_record(parse_record(render_record(record))) == render_record(record));
-  CHECK_THROWS_AS(parse_record("{"), Error);
-  CHECK_THROWS_AS(parse_record("{\"rank\": \"x\"}"), Error);
+  CHECK(render_json_text(parse_json_text<HostRecord>(render_json_text(record))) == render_json_text(record));
+  CHECK_THROWS_AS(parse_json_text<HostRecord>("{"), Error);
+  CHECK_THROWS_AS(parse_json_text<HostRecord>("{\"rank\": \"x\"}"), Error);
 }
 
 TEST_CASE("a check as text") {
@@ -291,7 +291,7 @@ TEST_CASE("what torch measured is judged and told") {
   REQUIRE(findings.size() == 1);
   CHECK(sentence_of(findings[0]) ==
         "n1,n2: torch: rank 0,1,2,3: ModuleNotFoundError: No module named 'torch'");
-  CHECK(parse_deep_result(render_deep_result(results[1])).error == results[1].error);
+  CHECK(parse_json_text<DeepResult>(render_json_text(results[1])).error == results[1].error);
 }
 
 }  // namespace ddprun::check

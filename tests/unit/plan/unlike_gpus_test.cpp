@@ -1,4 +1,4 @@
-#include "plan/unlike_gpus.hpp"
+#include "plan/unlike_nodes.hpp"
 
 #include "catch.hpp"
 

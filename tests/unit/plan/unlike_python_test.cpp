@@ -1,4 +1,4 @@
-#include "plan/unlike_python.hpp"
+#include "plan/unlike_nodes.hpp"
 
 #include "catch.hpp"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "catch.hpp"
-#include "check/host_record.hpp"
+#include "check/record_fields.hpp"
 #include "os/process/child_call.hpp"
 #include "test_paths.hpp"
 
@@ -22,7 +22,7 @@ std::vector<check::GpuHealth> ask(const std::string& kind) {
       Milliseconds{20000});
   INFO(answer.problem);
   REQUIRE(answer.bytes);
-  return check::parse_gpu_health(*answer.bytes);
+  return check::parse_json_text<std::vector<check::GpuHealth>>(*answer.bytes);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// A world that is smaller than its hosts were expected to make it: GPUs that are promised and not visible,
-// and hosts that start different numbers of workers since they have different numbers of GPUs or CPUs.
+// What differs between the hosts of a launch and should not: GPUs that are promised and not visible, numbers
+// of workers since the hosts have different numbers of GPUs or CPUs, and the Python with its torch.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,5 +17,9 @@ allocation::Notice describe_missing_gpus(const std::string& hosts, const std::st
 // The coordinator's view of all hosts: at most one notice for each way in which GPUs are missing, and one for
 // numbers of workers that differ where nobody gave a number.
 std::vector<allocation::Notice> find_unlike_gpus(const std::vector<Announcement>& announcements);
+
+// One notice that names the hosts of each combination; nothing where they agree. An agent that found no torch
+// says nothing about it: in a container it may be elsewhere.
+std::optional<allocation::Notice> find_unlike_python(const std::vector<Announcement>& announcements);
 
 }  // namespace ddprun::plan
