@@ -54,29 +54,34 @@ Fd open_to_append(const Destination& destination) {
   return Fd(::open(destination.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
 }
 
+// 0, or errno.
+int replace(const std::string& path, std::string_view text) {
+  const Destination destination = find_destination(path);
+  if (!destination.replaceable) {
+    const Fd file = open_to_append(destination);
+    return file && write_whole(file.get(), text) ? 0 : errno;
+  }
+  const std::string temporary = fmt::format("{}.{}.tmp", destination.path, ::getpid());
+  const Fd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!file) return errno;
+  if (write_whole(file.get(), text) && ::rename(temporary.c_str(), destination.path.c_str()) == 0) return 0;
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  return error;
+}
+
 }  // namespace
 
 Fd open_to_append(const std::string& path) { return open_to_append(find_destination(path)); }
 
 std::string replace_file(const std::string& path, std::string_view text) {
-  const Destination destination = find_destination(path);
-  if (!destination.replaceable) {
-    const Fd file = open_to_append(destination);
-    return file && write_whole(file.get(), text) ? std::string() : describe_errno(errno);
-  }
-  const std::string temporary = fmt::format("{}.{}.tmp", destination.path, ::getpid());
-  Fd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
-  if (!file) return describe_errno(errno);
-  const bool written =
-      write_whole(file.get(), text) && ::rename(temporary.c_str(), destination.path.c_str()) == 0;
-  const int error = errno;
-  if (!written) ::unlink(temporary.c_str());
-  return written ? std::string() : describe_errno(error);
+  const int error = replace(path, text);
+  return error == 0 ? std::string() : describe_errno(error);
 }
 
 void write_file(const std::string& path, std::string_view text) {
-  if (const std::string why = replace_file(path, text); !why.empty())
-    throw Error(fmt::format("cannot write {}: {}", printable(path), why));
+  if (const int error = replace(path, text); error != 0)
+    throw system_failure("cannot write " + printable(path), error);
 }
 
 std::string append_line(const std::string& path, const std::string& line) {
