@@ -93,7 +93,12 @@ class Machine:
         return "\n".join(said)
 
     def check_nothing_is_left(self) -> None:
-        wait_until("all processes of this test are gone", lambda: not self.processes(), seconds=20)
+        try:
+            wait_until("all processes of this test are gone", lambda: not self.processes(), seconds=20)
+        finally:
+            for pid, _ in self._found():  # of a test that failed
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
         assert list(self.temporary.iterdir()) == []
 
 
