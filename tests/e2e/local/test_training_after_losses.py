@@ -27,7 +27,7 @@ class Training(Job):
 
     def wait_for_standbys(self, workers: int, spares: int) -> None:
         """Each worker has one that is ready, and each spare host one that has done its imports."""
-        wait_until("all stand by", lambda: self.standbys() == ["ready"] * workers, 120)
+        wait_until("all stand by", lambda: self.standbys() == ["ready"] * workers, 240)
         wait_until("those of spares wait too", lambda: len(waiting := self.waiting()) == workers + spares and self.rest(waiting), 60)
 
     def standbys(self) -> list[str]:
