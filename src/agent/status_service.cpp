@@ -129,15 +129,15 @@ void StatusService::end_measurement(bool writes) {
   if (writes) {
     writing_ = std::move(usage_);
     return writing_->read_more(
-        std::move(problem_), k_most_problem, k_write_limit, [this](const std::string& text, bool late) {
-          note_written(late ? "not written within " + describe_duration(k_write_limit) : text);
-        });
+        std::move(problem_), k_most_problem, k_write_limit,
+        [this](const std::string& text, bool late) { note_written(text, late, k_write_limit); });
   }
   workers_.spare_no_more(usage_->child());
   usage_.reset();
 }
 
-void StatusService::note_written(const std::string& problem) {
+void StatusService::note_written(std::string problem, bool late, Milliseconds limit) {
+  if (late) problem = "not written within " + describe_duration(limit);
   workers_.spare_no_more(writing_->child());
   writing_.reset();
   if (problem.empty() || std::exchange(told_unwritten_, true)) return;
@@ -147,8 +147,10 @@ void StatusService::note_written(const std::string& problem) {
 }
 
 void StatusService::end() {
-  if (writing_) writing_->wait_for_more(k_last_write);
-  writing_.reset();
+  if (writing_) {
+    const auto [text, late] = writing_->wait_for_more(k_most_problem, k_last_write);
+    note_written(text, late, k_last_write);
+  }
   server_.reset();
   stacks_server_.reset();
   usage_.reset();

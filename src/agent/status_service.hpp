@@ -56,7 +56,7 @@ class StatusService {
   void begin_measurement();
   os::WorkerPlaces places() const;
   void end_measurement(bool writes);
-  void note_written(const std::string& problem);
+  void note_written(std::string problem, bool late, Milliseconds limit);
 
   boost::asio::io_context& context_;
   const Plans& plans_;

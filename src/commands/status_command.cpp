@@ -45,14 +45,22 @@ Jobs without_covered(const Jobs& jobs) {
   return kept;
 }
 
-Jobs ask(const std::string& name, os::Asks asks = os::Asks::status) {
+struct Found {
   Jobs jobs;
-  for (const std::string& answer : os::ask_status_sockets(os::list_status_sockets(asks), k_answer_limit)) {
-    if (auto job = status::parse_job_status(answer)) jobs.push_back(std::move(*job));
+  std::vector<std::string> silent;  // process numbers
+};
+
+Found ask(const std::vector<std::string>& sockets, const std::string& name) {
+  Found found;
+  const os::StatusAnswers answers = os::ask_status_sockets(sockets, k_answer_limit);
+  for (const std::string& answer : answers.texts) {
+    if (auto job = status::parse_job_status(answer)) found.jobs.push_back(std::move(*job));
   }
-  if (!name.empty()) std::erase_if(jobs, [&](const status::JobStatus& job) { return !is_named(job, name); });
-  std::ranges::sort(jobs, {}, &status::JobStatus::pid);
-  return name.empty() ? without_covered(jobs) : jobs;
+  for (const std::string& each : answers.silent) found.silent.push_back(each.substr(each.rfind('/') + 1));
+  std::erase_if(found.jobs, [&](const status::JobStatus& job) { return !is_named(job, name); });
+  std::ranges::sort(found.jobs, {}, &status::JobStatus::pid);
+  if (name.empty()) found.jobs = without_covered(found.jobs);
+  return found;
 }
 
 // Those that were there before, in the order of `now`.
@@ -76,7 +84,28 @@ std::string describe(const Jobs& now, const Jobs& before, options::StatusForm fo
   return text;
 }
 
-[[noreturn]] void fail_to_find(const std::string& name, const std::string& host) {
+Found ask_for_status(const std::string& name) { return ask(os::list_status_sockets(), name); }
+
+// Only of those that are meant: to take stacks stops a process for a moment, and is noted in its job's files.
+Found ask_for_stacks(const std::string& name) {
+  if (name.empty()) return ask(os::list_status_sockets(os::Asks::stacks), name);
+  const auto [named, silent] = ask_for_status(name);
+  if (named.empty()) return {named, silent};
+  std::vector<std::string> sockets;
+  for (const status::JobStatus& job : named) {
+    sockets.push_back(os::status_socket_name(job.pid, os::Asks::stacks));
+  }
+  return ask(sockets, name);
+}
+
+// Whose job a silent one runs is not known, so that it may be the one that is asked for.
+[[noreturn]] void fail_to_find(const std::string& name, const std::vector<std::string>& silent,
+                               const std::string& host) {
+  if (!silent.empty()) {
+    throw Error(fmt::format("ddprun {} on {} did not answer within {}", join(silent, ", "), host,
+                            describe_duration(k_answer_limit)),
+                "if it is stopped, continue it: kill -CONT " + join(silent, " ") + "; if not, ask again");
+  }
   if (name.empty()) {
     throw Error(fmt::format("no ddprun process of this user runs on {}", host),
                 "run it on a node of the job: srun --overlap --jobid JOB -w NODE ddprun --status, or ssh "
@@ -91,12 +120,12 @@ std::string describe(const Jobs& now, const Jobs& before, options::StatusForm fo
 
 int show_jobs(const options::Options& options, const std::string& host) {
   const std::string name = options.command.empty() ? "" : options.command.front();
-  Jobs before = ask(name);
-  if (before.empty()) fail_to_find(name, host);
+  auto [before, silent] = ask_for_status(name);
+  if (before.empty()) fail_to_find(name, silent, host);
   const bool clears = options.watch && os::is_terminal(STDOUT_FILENO);
   for (Milliseconds pause = k_look;; pause = *options.watch) {
     std::this_thread::sleep_for(pause);
-    Jobs now = ask(name);
+    Jobs now = ask_for_status(name).jobs;
     if (now.empty()) return 0;
     const Jobs earlier = matching(before, now);
     if (clears) console::print_data(k_clear);
@@ -109,8 +138,8 @@ int show_jobs(const options::Options& options, const std::string& host) {
 
 int show_stacks(const options::Options& options, const std::string& host) {
   const std::string name = options.command.empty() ? "" : options.command.front();
-  const Jobs jobs = ask(name, os::Asks::stacks);
-  if (jobs.empty()) fail_to_find(name, host);
+  const auto [jobs, silent] = ask_for_stacks(name);
+  if (jobs.empty()) fail_to_find(name, silent, host);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     console::print_text((i > 0 ? "\n" : "") + status::render_stacks(jobs[i]));
   }

@@ -101,6 +101,7 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
   void drop(const ClientPointer& client) {
     Code ignored;
     client->timer.cancel();
+    client->socket.shutdown(Local::socket::shutdown_both, ignored);  // a forked child may hold it too
     client->socket.close(ignored);
     clients_.erase(client);
     std::erase(waiting_, client);

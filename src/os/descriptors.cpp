@@ -221,6 +221,18 @@ bool wait_until_ready(int descriptor, TimePoint deadline, short events) {
   }
 }
 
+std::string read_by(TimePoint deadline, int descriptor, std::size_t most) {
+  std::string text;
+  std::array<char, 4096> chunk;
+  while (text.size() < most && wait_until_ready(descriptor, deadline)) {
+    const ssize_t length = ::read(descriptor, chunk.data(), chunk.size());
+    if (length < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (length <= 0) break;
+    text.append(chunk.data(), static_cast<std::size_t>(length));
+  }
+  return text;
+}
+
 bool write_whole(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());

@@ -84,6 +84,9 @@ std::optional<char> receive_byte(int socket, Milliseconds limit);
 // Waits until it is ready for `events` (poll(2)), or fails; false where `deadline` comes first.
 bool wait_until_ready(int descriptor, TimePoint deadline, short events = POLLIN);
 
+// What is read until the end, `deadline`, or at least `most` bytes are there.
+std::string read_by(TimePoint deadline, int descriptor, std::size_t most);
+
 // False when the reader has gone.
 bool write_whole(int descriptor, std::string_view bytes);
 

@@ -24,6 +24,7 @@ constexpr std::size_t k_largest_table = std::size_t{64} << 20;
 constexpr std::size_t k_largest_answer = std::size_t{64} << 20;
 
 struct Asked {
+  std::string name;
   Fd socket;
   std::string answer;
   bool complete = false;
@@ -78,12 +79,12 @@ std::vector<std::string> list_status_sockets(Asks asks) {
                               asks);
 }
 
-std::vector<std::string> ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit) {
+StatusAnswers ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit) {
   const TimePoint deadline = std::chrono::steady_clock::now() + limit;
   std::vector<Asked> asked;
-  std::vector<std::string> answers;
+  StatusAnswers answers;
   for (const std::string& name : names) {
-    if (Fd socket = connect_to(name)) asked.push_back({std::move(socket), {}});
+    if (Fd socket = connect_to(name)) asked.push_back({name, std::move(socket), {}});
   }
   while (!asked.empty()) {
     const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
@@ -93,10 +94,11 @@ std::vector<std::string> ask_status_sockets(const std::vector<std::string>& name
     if (::poll(polled.data(), polled.size(), static_cast<int>(left.count())) < 0 && errno != EINTR) break;
     for (std::size_t i = polled.size(); i-- > 0;) {
       if (polled[i].revents == 0 || read_some(asked[i])) continue;
-      if (asked[i].complete) answers.push_back(std::move(asked[i].answer));
+      if (asked[i].complete) answers.texts.push_back(std::move(asked[i].answer));
       asked.erase(asked.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
+  for (Asked& each : asked) answers.silent.push_back(std::move(each.name));
   return answers;
 }
 

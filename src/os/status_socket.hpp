@@ -26,8 +26,11 @@ std::vector<std::string> list_status_sockets(Asks asks = Asks::status);
 std::vector<std::string> parse_status_sockets(std::string_view table, unsigned user,
                                               Asks asks = Asks::status);
 
-// What each of them says, all asked at once; who says nothing within `limit`, or is another user's, is left
-// out.
-std::vector<std::string> ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit);
+// What each of them says, all asked at once; who is another user's is left out.
+struct StatusAnswers {
+  std::vector<std::string> texts;
+  std::vector<std::string> silent;  // the names of those that did not answer within `limit`
+};
+StatusAnswers ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit);
 
 }  // namespace ddprun::os

@@ -23,8 +23,10 @@ void ChildQuery::read_more(os::Fd pipe, std::size_t most, Milliseconds limit, On
   read(more_.get(), most, limit, std::move(on_answer));
 }
 
-void ChildQuery::wait_for_more(Milliseconds limit) const {
-  os::wait_until_ready(more_.get(), os::now() + limit);
+ChildQuery::Rest ChildQuery::wait_for_more(std::size_t most, Milliseconds limit) {
+  answer_->cancel();
+  std::string text = answer_->text() + os::read_by(os::now() + limit, more_.get(), most);
+  return {std::move(text), !os::is_hung_up(more_.get())};
 }
 
 }  // namespace ddprun::probes

@@ -29,7 +29,12 @@ class ChildQuery {
 
   // Once it has answered: likewise, what it says through another pipe while it goes on.
   void read_more(os::Fd pipe, std::size_t most, Milliseconds limit, OnAnswer on_answer);
-  void wait_for_more(Milliseconds limit) const;  // blocks
+  // Ends that: what it says within `limit`, for which this blocks; on_answer is not called any more.
+  struct Rest {
+    std::string text;
+    bool late;
+  };
+  Rest wait_for_more(std::size_t most, Milliseconds limit);
 
  private:
   void read(int descriptor, std::size_t most, Milliseconds limit, OnAnswer on_answer);

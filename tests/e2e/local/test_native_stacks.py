@@ -182,6 +182,17 @@ def test_what_was_collected_is_added_to_a_file_beside_the_log_files(machine, too
     let_end(machine, program)
 
 
+def test_only_the_job_that_is_named_is_looked_at(machine, tools, c_worker):
+    other = start(machine, "--rdzv-id", "other", "--log-dir", "logs", *c_worker)
+    (machine.directory / "ready").unlink()
+    program = start(machine, "--rdzv-id", "run", "--log-dir", "logs", *c_worker)
+    assert "rank 0 on" in stacks(machine, program)
+    wait_until("the stacks are written", lambda: record_of(machine, "logs/run_*/attempt_0/0/stacks.txt").exists())
+    assert not record_of(machine, "logs/other_*/attempt_0/0/stacks.txt").exists()
+    let_end(machine, program)
+    assert other.wait().code == 0
+
+
 def test_without_a_log_folder_nothing_is_written(machine, tools, c_worker):
     add_tool(tools, "eu-stack")
     program = start(machine, "--redirects", "2", *c_worker)
@@ -223,3 +234,11 @@ def test_a_hang_is_reported_with_the_native_stack_and_it_is_kept(machine, tools,
     assert re.search(r"rank 0 on \S+ hangs: it " + IN_C + "; no rank has shown a sign of life", result.stderr), str(result)
     assert re.search(r"native stack of rank 0, innermost call first:\n(  \|   .*\n)*  \|   wait_for_others \(waits\)\n", result.stderr), str(result)
     assert "-- eu-stack --" in record_of(machine, "logs/run_*/attempt_0/0/stacks.txt").read_text()
+
+
+def test_a_file_that_takes_nothing_is_told_at_the_end(machine, tools, c_worker):
+    program = start(machine, "--log-dir", "logs", *c_worker)
+    os.mkfifo(next(machine.directory.glob("logs/*/attempt_0/0")) / "stacks.txt")
+    assert "rank 0 on" in stacks(machine, program)
+    assert re.fullmatch(r"ddprun: cannot write all stacks of the ranks on \S+: not written within 2 s; the job continues\n",
+                        let_end(machine, program).stderr)

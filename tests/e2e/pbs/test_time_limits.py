@@ -8,10 +8,25 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from support.pbs_cluster import PbsCluster, TWO_HOSTS, USER
+from support.hosts import Host, wait_until
+from support.pbs_cluster import Job, PbsCluster, TWO_HOSTS, USER
 from support.programs import SCRIPTS
 
 SAVER = f"--no-python {sys.executable} {SCRIPTS / 'save_when_warned.py'}"
+
+
+@contextlib.contextmanager
+def held_until_its_moms_have_forgotten_it(cluster: PbsCluster, job: Job) -> Iterator[None]:
+    """A job that PBS runs again in the same moment as it has its moms delete it may never start there (OpenPBS 23.06)."""
+    def forgotten(node: Host) -> bool:
+        return node.run(["sh", "-c", f"grep -hiE ';{job.number};delete.job.*received' /var/spool/pbs/mom_logs/*"]).code == 0
+
+    cluster.control.check(["qmgr", "-c", "set server scheduling=false"])
+    try:
+        yield
+        wait_until("the first run is deleted", lambda: all(forgotten(node) for node in cluster.nodes[:2]))
+    finally:
+        cluster.control.check(["qmgr", "-c", "set server scheduling=true"])
 
 
 @contextlib.contextmanager
@@ -32,6 +47,9 @@ def test_each_rank_is_warned_before_the_walltime_and_the_job_runs_again_as_often
            f"exec ddprun --launcher pbsdsh --signal-before-end USR1@25 --requeue=1 {SAVER} {directory}/$run 2>> said"
     with operator(cluster):
         job = cluster.submit_without_shell(directory, line, *TWO_HOSTS, "-l", "walltime=00:00:45")
+        job.wait_until("it runs", lambda: job.state() == "R")
+        with held_until_its_moms_have_forgotten_it(cluster, job):
+            job.wait_until("the first run has saved", lambda: len(saved(directory, 0)) == 2, 120)
         job.wait_until("both runs have saved", lambda: len(saved(directory, 1)) == 2, 180)
         result = job.wait()
     said = (directory / "said").read_text()

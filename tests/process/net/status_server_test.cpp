@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <csignal>
+#include <optional>
 
 #include "catch.hpp"
 #include "os/status_socket.hpp"
@@ -22,7 +24,8 @@ std::string ask_as(unsigned user, const std::string& name, const std::function<v
   if (child == 0) {
     const bool other = user == 0 || ::setuid(user) == 0;
     std::string text = other ? "" : "cannot become another user";
-    for (const std::string& answer : os::ask_status_sockets({name}, Milliseconds{10000})) text += answer;
+    for (const std::string& answer : os::ask_status_sockets({name}, Milliseconds{10000}).texts)
+      text += answer;
     const auto written = ::write(ends[1], text.data(), text.size());
     ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
   }
@@ -67,6 +70,39 @@ TEST_CASE("who asks gets the answer") {
   CHECK(ask_as(0, name, [&] { serving.until(serving.answered); }) == "all is well");
   const std::vector<std::string> names = os::list_status_sockets();
   CHECK(std::ranges::find(names, name) != names.end());
+}
+
+TEST_CASE("who asks gets all of it though a child of the server lives on") {
+  const std::string name = os::status_socket_name(::getpid());
+  pid_t child = -1;
+  boost::asio::io_context context;
+  bool answered = false;
+  std::optional<StatusServer> server;
+  const auto answer = [&] {
+    child = ::fork();
+    if (child == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    server->answer("all is well");
+    answered = true;
+  };
+  server.emplace(context, name, StatusServer::Hooks{os::is_of_this_user, answer});
+  const auto serve = [&] {
+    while (!answered) context.run_one();
+    context.poll();
+  };
+  CHECK(ask_as(0, name, serve) == "all is well");
+  CHECK(::kill(child, SIGKILL) == 0);
+  CHECK(::waitpid(child, nullptr, 0) == child);
+}
+
+TEST_CASE("who does not answer is named") {
+  const std::string name = os::status_socket_name(::getpid());
+  const Serving serving(name);
+  const os::StatusAnswers answers = os::ask_status_sockets({name}, Milliseconds{50});
+  CHECK(answers.texts.empty());
+  CHECK(answers.silent == std::vector<std::string>{name});
 }
 
 TEST_CASE("another user gets nothing") {
