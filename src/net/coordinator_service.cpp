@@ -9,12 +9,13 @@
 #include "base/overloaded.hpp"
 #include "base/text.hpp"
 #include "net/agent_listener.hpp"
+#include "net/closable.hpp"
 #include "net/connection.hpp"
 #include "net/timers.hpp"
 
 namespace ddprun::net {
 
-class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
+class CoordinatorService::Impl : public Closable<Impl> {
  public:
   Impl(boost::asio::io_context& context, CoordinatorServiceSettings settings, CoordinatorHooks hooks)
       : context_(context), settings_(std::move(settings)), hooks_(std::move(hooks)), timer_(context) {}
@@ -61,14 +62,6 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   using Input = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient,
                              ConnectionsCounted, JobEndTold, TimePassed, StoreAnswered>;
 
-  // What the handler does while this is there and not closed.
-  template <class Handler>
-  auto while_open(Handler handler) {
-    return [weak = weak_from_this(), handler = std::move(handler)](auto&&... arguments) {
-      const auto self = weak.lock();
-      if (self && !self->closed_) handler(std::forward<decltype(arguments)>(arguments)...);
-    };
-  }
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
   }
@@ -100,7 +93,6 @@ class CoordinatorService::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<Input> events_;
   std::optional<supervise::Cause> flushing_;
   bool flush_expired_ = false;
-  bool closed_ = false;
 };
 
 void CoordinatorService::Impl::listen() {

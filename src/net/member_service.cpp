@@ -10,6 +10,7 @@
 #include "base/overloaded.hpp"
 #include "base/text.hpp"
 #include "net/authenticator.hpp"
+#include "net/closable.hpp"
 #include "net/connection.hpp"
 #include "net/sealed_stream.hpp"
 #include "net/timers.hpp"
@@ -70,7 +71,7 @@ std::shared_ptr<WholeAnswer> query_name(boost::asio::io_context& context, NameLo
 
 }  // namespace
 
-class MemberService::Impl : public std::enable_shared_from_this<Impl> {
+class MemberService::Impl : public Closable<Impl> {
  public:
   Impl(boost::asio::io_context& context, MemberServiceSettings settings, MemberHooks hooks)
       : context_(context),
@@ -89,14 +90,6 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   }
 
  private:
-  // What the handler does while this is there and not closed.
-  template <class Handler>
-  auto while_open(Handler handler) {
-    return [weak = weak_from_this(), handler = std::move(handler)](auto&&... arguments) {
-      const auto self = weak.lock();
-      if (self && !self->closed_) handler(std::forward<decltype(arguments)>(arguments)...);
-    };
-  }
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
   }
@@ -152,7 +145,6 @@ class MemberService::Impl : public std::enable_shared_from_this<Impl> {
   std::optional<AuthenticationResult> found_;
   std::shared_ptr<Connection> connection_;
   std::shared_ptr<Connection> parting_;  // after the last message
-  bool closed_ = false;
 };
 
 void MemberService::Impl::start() {

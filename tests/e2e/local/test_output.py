@@ -118,8 +118,8 @@ def test_lines_of_a_megabyte_of_two_workers(machine):
     for _ in range(10):
         result = machine.run("--nproc-per-node", "2", *python_program(
             "import os; print('ab'[int(os.environ['RANK'])] * 1000000)"))
-        assert result.code == 0, result.stderr
-        assert [result.stdout.count(letter) for letter in "ab"] == [1000000, 1000000]
+        pieces = [(line[:1], len(line)) for line in result.stdout.split("\n")]
+        assert result.code == 0 and [result.stdout.count(letter) for letter in "ab"] == [1000000, 1000000], (pieces, result.stderr)
 
 
 def test_what_a_worker_leaves_in_a_large_pipe_comes(machine):
