@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "console/log.hpp"
 #include "console/print.hpp"
 #include "os/status_socket.hpp"
 #include "os/terminal/terminal.hpp"
@@ -98,14 +99,23 @@ Found ask_for_stacks(const std::string& name) {
   return ask(sockets, name);
 }
 
+Error error_of_silence(const std::vector<std::string>& silent, const std::string& host) {
+  return Error(fmt::format("ddprun {} on {} did not answer within {}", join(silent, ", "), host,
+                           describe_duration(k_answer_limit)),
+               "if it is stopped, continue it: kill -CONT " + join(silent, " ") + "; if not, ask again");
+}
+
+// Where all jobs are asked for.
+void tell_silent(const std::string& name, const std::vector<std::string>& silent, const std::string& host) {
+  if (!name.empty() || silent.empty()) return;
+  const Error silence = error_of_silence(silent, host);
+  console::say_notice(silence.what(), silence.hint());
+}
+
 // Whose job a silent one runs is not known, so that it may be the one that is asked for.
 [[noreturn]] void fail_to_find(const std::string& name, const std::vector<std::string>& silent,
                                const std::string& host) {
-  if (!silent.empty()) {
-    throw Error(fmt::format("ddprun {} on {} did not answer within {}", join(silent, ", "), host,
-                            describe_duration(k_answer_limit)),
-                "if it is stopped, continue it: kill -CONT " + join(silent, " ") + "; if not, ask again");
-  }
+  if (!silent.empty()) throw error_of_silence(silent, host);
   if (name.empty()) {
     throw Error(fmt::format("no ddprun process of this user runs on {}", host),
                 "run it on a node of the job: srun --overlap --jobid JOB -w NODE ddprun --status, or ssh "
@@ -122,6 +132,7 @@ int show_jobs(const options::Options& options, const std::string& host) {
   const std::string name = options.command.empty() ? "" : options.command.front();
   auto [before, silent] = ask_for_status(name);
   if (before.empty()) fail_to_find(name, silent, host);
+  tell_silent(name, silent, host);
   const bool clears = options.watch && os::is_terminal(STDOUT_FILENO);
   for (Milliseconds pause = k_look;; pause = *options.watch) {
     std::this_thread::sleep_for(pause);
@@ -140,6 +151,7 @@ int show_stacks(const options::Options& options, const std::string& host) {
   const std::string name = options.command.empty() ? "" : options.command.front();
   const auto [jobs, silent] = ask_for_stacks(name);
   if (jobs.empty()) fail_to_find(name, silent, host);
+  tell_silent(name, silent, host);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     console::print_text((i > 0 ? "\n" : "") + status::render_stacks(jobs[i]));
   }

@@ -13,6 +13,7 @@ void StandbyPlan::begin_attempt(std::size_t workers, TimePoint now) {
   }
   began_ = now;
   alike_ = 0;
+  silent_ = false;
 }
 
 // Whether there is something new.
@@ -30,6 +31,7 @@ void StandbyPlan::note_modules(const std::vector<std::size_t>& counts) {
   for (std::size_t i = 0; i < counts.size() && i < workers_.size(); ++i)
     any |= note_modules(workers_[i], counts[i]);
   alike_ = any ? 0 : alike_ + 1;
+  silent_ = std::ranges::any_of(workers_, [](const Worker& worker) { return worker.last == 0; });
 }
 
 void StandbyPlan::note_ready(std::size_t worker) { workers_.at(worker).state = State::ready; }
@@ -76,9 +78,10 @@ std::vector<std::size_t> StandbyPlan::overdue(TimePoint now) const {
 }
 
 TimePoint StandbyPlan::next_look(TimePoint now) const {
-  if (alike_ >= k_looks_alike) return now + k_rare_look;
   const auto age = std::chrono::duration_cast<Milliseconds>(now - began_);
-  return now + std::clamp(age / 4, k_first_look, k_usual_look);
+  const bool waits_for_answer = silent_ && age < k_rare_look;
+  if (alike_ >= k_looks_alike && !waits_for_answer) return now + k_rare_look;
+  return now + std::clamp(age / (waits_for_answer ? 16 : 4), k_first_look, k_usual_look);
 }
 
 }  // namespace ddprun::supervise

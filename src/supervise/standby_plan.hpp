@@ -43,6 +43,7 @@ class StandbyPlan {
   std::vector<Prepare> take_due(TimePoint now);
   // Who has imported for k_longest_import: to be ended and given up.
   std::vector<std::size_t> overdue(TimePoint now) const;
+  // Sooner where a worker has not answered yet, as on a busy host; who has not in k_rare_look never may.
   TimePoint next_look(TimePoint now) const;
   bool is_settled(std::size_t worker) const { return workers_.at(worker).settled; }
   const std::vector<std::string>& left_out() const { return left_out_; }
@@ -67,6 +68,7 @@ class StandbyPlan {
   std::vector<std::string> left_out_;
   TimePoint began_{};
   int alike_ = 0;
+  bool silent_ = false;  // some worker has not answered in this attempt
 };
 
 }  // namespace ddprun::supervise

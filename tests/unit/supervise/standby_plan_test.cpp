@@ -116,6 +116,18 @@ TEST_CASE("looks become rarer with the attempt's age, and rare once nothing is l
   CHECK(plan.next_look(k_now + 1h) == k_now + 1h + 1min);
 }
 
+TEST_CASE("a worker that has not answered is asked again soon, and rarely once it never will") {
+  StandbyPlan plan = plan_of(2);
+  for (int looks = 0; looks <= StandbyPlan::k_looks_alike; ++looks) plan.note_modules({10, 0});
+  CHECK(plan.next_look(k_now + 10s) == k_now + 12s);
+  CHECK(plan.next_look(k_now + 160s) == k_now + 170s);
+  CHECK(plan.next_look(k_now + 10min) == k_now + 20min);
+  plan.note_modules({10, 10});
+  CHECK(plan.next_look(k_now + 160s) == k_now + 200s);
+  for (int looks = 0; looks <= StandbyPlan::k_looks_alike; ++looks) plan.note_modules({10, 10});
+  CHECK(plan.next_look(k_now + 160s) == k_now + 760s);
+}
+
 TEST_CASE("the world may become smaller or larger between attempts") {
   StandbyPlan plan = plan_of(2, 8);
   plan.note_modules({10, 10});
