@@ -77,7 +77,7 @@ void Driver::step_aside() {
 void Driver::handle(const rendezvous::Standby& standby) {
   life_.note_standby();
   stage_.begin(standby.stage_sources);
-  console::say_detail("this node waits to take the place of one that is lost");
+  console::say_detail("this node waits to replace a lost node");
   const bool is_cold = plans_.node->options.stage.paths.empty() &&
                        plans_.attempt->assignment.workers.empty() && !warm_up_ &&
                        !plans_.node->offered.empty();

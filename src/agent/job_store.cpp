@@ -114,9 +114,8 @@ void JobStore::tell_unproven(const boost::asio::ip::address& address) {
 // The protocol has no answer that carries a reason: torch raises an exception about a closed connection.
 void JobStore::tell_closed(const std::string& what, bool memory) {
   if (closed_told_++ >= k_refusals_told) return console::say_detail(what);
-  console::say_notice(
-      what,
-      memory ? "give the store more with --store-memory, as in 8G, or send large data by collectives" : "");
+  console::say_notice(what,
+                      memory ? "raise --store-memory, as in 8G, or send large data by collectives" : "");
 }
 
 int JobStore::open(Attempt attempt, bool worker_hosts) {

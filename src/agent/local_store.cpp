@@ -173,7 +173,7 @@ void LocalStore::dial() {
 
 void LocalStore::conclude(net::AuthenticationResult result) {
   if (result.state != rendezvous::HandshakeStep::State::done) {
-    if (places_.empty()) return close_relay("it reaches no other host of the tree: " + result.text);
+    if (places_.empty()) return close_relay("no other host of the tree is reachable: " + result.text);
     console::say_detail(
         fmt::format("the relay to the store on {} does not reach its parent, so it connects to "
                     "the store itself: {}",
@@ -198,7 +198,8 @@ void LocalStore::conclude(net::AuthenticationResult result) {
 
 void LocalStore::hear_parent(const std::string& payload) {
   if (!relay_) return;
-  if (!relay_->links().hear(store::k_parent_link, payload)) return close_relay("it was sent nonsense");
+  if (!relay_->links().hear(store::k_parent_link, payload))
+    return close_relay("its parent sent an invalid message");
   relay_->flush();
 }
 

@@ -54,7 +54,7 @@ void StageKeeper::open_door() {
     door_ = fmt::format("{}/{}", listener_.port, os::make_random_id());
     return;
   }
-  console::say_detail("no port is free for passing on what is staged");
+  console::say_detail("no port is free for sending staged files to other hosts");
 }
 
 void StageKeeper::begin(const std::vector<staging::Server>& sources) {
@@ -127,7 +127,7 @@ void StageKeeper::tell(const Staged& staged) const {
   if (staged.failure.empty())
     return console::say_detail(fmt::format("{} is staged on {} in {}: {}", path, plans_.node->host,
                                            printable(staged.mapping.copy), staged.done));
-  const std::string what = fmt::format("{} is not staged on {} and is used where it is: {}", path,
+  const std::string what = fmt::format("{} is not staged on {}: {}; workers use the original", path,
                                        plans_.node->host, staged.failure);
   staged.said_elsewhere
       ? console::say_detail(what)

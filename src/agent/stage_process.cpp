@@ -256,7 +256,7 @@ class StageProcess {
       if (found.text() == *digest) return true;
     } catch (const Error&) {  // it is damaged
     }
-    detail(fmt::format("the copy in {} is damaged; it is made anew", folder.path()));
+    detail(fmt::format("the copy in {} is damaged; copying it again", folder.path()));
     return false;
   }
 
@@ -279,9 +279,9 @@ class StageProcess {
         return;
       }
       client_.distrust();
-      detail(fmt::format("what {} sent has another hash than it says", client_.host()));
+      detail(fmt::format("the contents that {} sent do not match their hash", client_.host()));
       items_[item].advance(0);
-      if (attempt > 0) throw Error("what came has another hash than it should");
+      if (attempt > 0) throw Error("the copied contents do not match their hash");
     }
   }
 

@@ -77,7 +77,7 @@ void judge_connection(const HostRecord& record, const Connection& connection, co
     report(findings, Mark::warning, "latency", record.host,
            fmt::format("a message to {} and its answer need {:.3g} ms; the median of all is {:.2g} ms", end,
                        connection.latency * 1e3, typical.latency * 1e3),
-           "see which way it takes (ip route get, tracepath), or leave that node out");
+           "check its route (ip route get, tracepath), or leave that node out");
   }
   if (is_slow(connection, typical.rate)) {
     report(findings, Mark::warning, "bandwidth", record.host,

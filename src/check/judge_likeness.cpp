@@ -34,7 +34,7 @@ const Alike k_versions[] = {
     {"NVIDIA driver", Mark::warning, "ask the site for nodes with one driver"},
     {"CPU", Mark::warning,
      "ask the scheduler for nodes of one kind (--constraint): the slowest sets the pace"},
-    {"kernel", Mark::warning, "tell the site, if a problem shows on some of these nodes only"},
+    {"kernel", Mark::warning, "report it to the site if a problem occurs on some of these nodes only"},
 };
 
 // The fewest first: they are what a reader looks for.

@@ -37,7 +37,7 @@ void judge_own_name(const HostRecord& record, std::vector<Finding>& findings) {
   const std::string listed = printable(join(found, ", "), 120);
   if (std::ranges::all_of(found, is_loopback)) {
     report(findings, without_interface(record), "names", record.host,
-           fmt::format("its own name leads to {}, an address that no other node reaches", listed),
+           fmt::format("its own name resolves to {}, an address that no other node reaches", listed),
            "remove that line from /etc/hosts; GLOO_SOCKET_IFNAME=<interface> avoids the need for gloo");
     return;
   }
@@ -45,13 +45,13 @@ void judge_own_name(const HostRecord& record, std::vector<Finding>& findings) {
       std::ranges::any_of(found, [&](const std::string& address) { return has(record.addresses, address); });
   if (!any_own) {
     report(findings, without_interface(record), "names", record.host,
-           fmt::format("its own name leads to {}, which none of its interfaces has", listed),
+           fmt::format("its own name resolves to {}, which none of its interfaces has", listed),
            "correct /etc/hosts or DNS");
     return;
   }
   if (is_ipv6(found.front()) && !has(record.addresses, found.front())) {
     report(findings, Mark::warning, "names", record.host,
-           fmt::format("its own name leads to the IPv6 address {} first, which none of its interfaces has",
+           fmt::format("its own name resolves to the IPv6 address {} first, which none of its interfaces has",
                        printable(found.front(), 60)),
            "correct DNS, or prefer IPv4 in /etc/gai.conf");
   }
@@ -82,7 +82,7 @@ void judge_names_of_others(const HostRecord& record, const Connection& connectio
       std::ranges::any_of(found, [&](const std::string& address) { return has(addresses, address); });
   if (right) return;
   report(findings, Mark::warning, "names", record.host,
-         fmt::format("the name {} leads to {} there, which is not that node", printable(connection.to, 80),
+         fmt::format("the name {} resolves to {} there, which is not that node", printable(connection.to, 80),
                      printable(join(found, ", "), 120)),
          "correct /etc/hosts or DNS on that node");
 }

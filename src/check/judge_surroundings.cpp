@@ -52,7 +52,7 @@ void judge_folder(const HostRecord& record, const Folder& folder, std::vector<Fi
   }
   if (folder.write_rate > 0 && folder.write_rate < k_slow_writing) {
     report(findings, Mark::warning, "disk", record.host,
-           fmt::format("{} takes less than {} per second", name, facts::describe_bytes(k_mebi)),
+           fmt::format("writing to {} is slower than {} per second", name, facts::describe_bytes(k_mebi)),
            "write checkpoints and logs to another file system");
   }
 }

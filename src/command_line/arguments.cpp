@@ -120,7 +120,7 @@ class Scanner {
     std::optional<std::string> joined;
     if (equals != std::string::npos) joined = word.substr(equals + 1);
     if (option.value == OptionValue::none && joined) {
-      throw UsageError(fmt::format("option --{} takes no value: '{}'", option.name, printable(word)),
+      throw UsageError(fmt::format("option --{} accepts no value: '{}'", option.name, printable(word)),
                        fmt::format("write --{} alone", option.name));
     }
     add(option, joined);

@@ -234,7 +234,7 @@ void settle_elastic(Draft& draft) {
   const bool is_given = draft.origins.contains("host-timeout");
   if (!is_given) draft.host_timeout.value = k_elastic_link;
   if (!is_given || options.host_timeout.value >= rendezvous::k_least_host_timeout) return;
-  throw UsageError(fmt::format("{} is too short for a job that goes on without a node: '{}'",
+  throw UsageError(fmt::format("{} is too short for a job that continues without a lost node: '{}'",
                                options.host_timeout.origin, describe_duration(options.host_timeout.value)),
                    fmt::format("give {} or more: a node that is cut off stops its workers in that time",
                                describe_duration(rendezvous::k_least_host_timeout)));
@@ -378,7 +378,7 @@ void settle_restarts(Draft& draft) {
          "no restarts are asked for (--max-restarts)");
   } else if (options.restarts.standby.value && !options.hang.inspect.value) {
     note(draft, options.restarts.standby.origin + " has no effect",
-         "it asks the workers through what " + options.hang.inspect.origin + " leaves out");
+         "it requires the inspection module, which " + options.hang.inspect.origin + " leaves out");
   }
   const auto progress = draft.origins.find("min-progress");
   if (!none && rule.value == options::RestartRule::always && progress != draft.origins.end())

@@ -80,7 +80,7 @@ constexpr OptionEntry k_program_and_workers[] = {
     value(
         "hosts", "LIST", own, workers, "hosts to run on, started through ssh: n1,n2 or n[1-4]",
         [](Draft& draft, const Given& given) { draft.place.hosts = parsed(given, allocation::parse_hosts); }),
-    file_value("hostfile", "FILE", own, workers, "the same from a file, one host per line",
+    file_value("hostfile", "FILE", own, workers, "file with the hosts to run on, one per line",
                [](Draft& draft, const Given& given) { draft.hostfile = file_from(given); }),
     word_value("launcher", "NAME", "srun mpiexec pbsdsh pbs_tmrsh ssh flux blaunch qrsh oarsh pjrsh none",
                own, workers,
@@ -147,8 +147,8 @@ constexpr OptionEntry k_discovery[] = {
         "key that authenticates the nodes (default: ~/.ddprun/key, where munge and the job provide none)",
         [](Draft& draft, const Given& given) { draft.key_file = file_from(given); }),
     word_value("store", "WHO", "agent worker flat tree", own, discovery,
-               "process that serves the workers' store: agent (ddprun), which adds a relay on each host in "
-               "large jobs (tree) or in none (flat), or worker (rank 0) (default: agent)",
+               "process that serves the workers' store: agent (ddprun, with a relay on each host in large "
+               "jobs), tree (always with relays), flat (without) or worker (rank 0) (default: agent)",
                [](Draft& draft, const Given& given) {
                  using Form = options::StoreTree::Form;
                  options::StoreTree tree;
@@ -157,7 +157,7 @@ constexpr OptionEntry k_discovery[] = {
                    const auto fan_out = parse_integer(given.value.substr(colon + 1));
                    if (!fan_out || *fan_out < 2 || *fan_out > options::k_max_fan_out)
                      throw UsageError(
-                         fmt::format("{} is no store: '{}'", given.origin, given.value),
+                         fmt::format("{} is not a store: '{}'", given.origin, given.value),
                          fmt::format("give tree or tree:N with N from 2 to {}", options::k_max_fan_out));
                    tree.fan_out = static_cast<int>(*fan_out);
                    form.value = "tree";
@@ -204,7 +204,7 @@ constexpr OptionEntry k_binding[] = {
         "(default: auto)",
         [](Draft& draft, const Given& given) { draft.memory_bind = enum_from<options::MemoryBind>(given); }),
     value("gpus-per-worker", "K", own, binding,
-          "GPUs that each worker sees, its own only (default: every worker sees all)",
+          "number of GPUs that each worker sees (default: every worker sees all)",
           [](Draft& draft, const Given& given) {
             draft.gpus_per_worker =
                 number_from(given, options::k_max_workers, "a number of GPUs", "give 1 or more");

@@ -23,8 +23,8 @@ constexpr OptionEntry k_failures[] = {
                      sourced(k_rules[choice_from(given, {"always", "progress", "never"})], given.origin);
                }),
     value("min-progress", "TIME", own, failures,
-          "a worker that ran longer than this made progress, as did one that created the file "
-          "$DDPRUN_PROGRESS_FILE (default: 5m)",
+          "a worker made progress if it ran longer than this or created the file $DDPRUN_PROGRESS_FILE "
+          "(default: 5m)",
           [](Draft& draft, const Given& given) {
             draft.restarts.min_progress = time_from(given);
             require(draft.restarts.min_progress.value != Milliseconds{0}, given,
@@ -37,8 +37,8 @@ constexpr OptionEntry k_failures[] = {
             draft.restarts.no_restart_on = parsed(given, options::parse_exit_codes);
           }),
     value("restart-backoff", "TIME", own, failures,
-          "wait before the restart after an attempt of up to 10s; doubles with each in a row, up to 1m "
-          "(default: 0)",
+          "wait before a restart if the attempt lasted up to 10s; doubles with each such attempt in a row, "
+          "up to 1m (default: 0)",
           [](Draft& draft, const Given& given) {
             draft.restarts.backoff = time_from(given);
             require(draft.restarts.backoff.value <= options::k_longest_backoff, given,
@@ -46,13 +46,13 @@ constexpr OptionEntry k_failures[] = {
                     "give the first wait, which doubles up to 1m, as in 5s");
           }),
     optional_value("standby", "on|off|N", "on off", own, failures,
-                   "keep a Python beside each worker, or N on each node, that has imported what it has, and "
-                   "takes its place at a restart (default: off)",
+                   "keep a standby Python for each worker, or N on each node, with the worker's modules "
+                   "imported, to shorten restarts (default: off)",
                    [](Draft& draft, const Given& given) {
                      const auto number = parse_integer(given.value);
                      if (number && *number < 1)
                        throw UsageError(
-                           fmt::format("{} is no number of interpreters: '{}'", given.origin, given.value),
+                           fmt::format("{} is not a number of interpreters: '{}'", given.origin, given.value),
                            "give on, off, or how many on each node, 1 or more");
                      const bool on = number || given.value.empty() || choice_from(given) == 0;
                      draft.restarts.standby = sourced(on, given.origin);
@@ -73,8 +73,7 @@ constexpr OptionEntry k_failures[] = {
             require(draft.host_timeout.value >= std::chrono::seconds(1), given, "is below one second",
                     "give 1s or more, as in 60s");
           }),
-    value("spares", "K", own, failures,
-          "nodes that wait, each to take the place of one that is lost (default: 0)",
+    value("spares", "K", own, failures, "spare nodes, which wait to replace lost nodes (default: 0)",
           [](Draft& draft, const Given& given) {
             draft.spares = number_from(given, k_most, "a number of nodes", "0 means that none waits");
           }),
@@ -87,7 +86,7 @@ constexpr OptionEntry k_failures[] = {
         "signals that are forwarded to the workers and stop the job",
         [](Draft& draft, const Given& given) { draft.stop_signals = parsed(given, options::parse_signals); }),
     word_value("hang-timeout", "TIME|auto", "auto", own, failures,
-               "report ranks that hang once no rank has made progress for this long; auto learns the time "
+               "report ranks that hang once no rank has made progress for this long; auto derives the time "
                "from the run (default: off)",
                [](Draft& draft, const Given& given) {
                  if (given.value == "auto") {
@@ -101,11 +100,11 @@ constexpr OptionEntry k_failures[] = {
                }),
     word_value(
         "on-hang", "ACTION", "restart stop report", own, failures,
-        "what follows a hang: restart, stop or report (default: restart where restarts are left, else stop)",
+        "action after a hang: restart, stop or report (default: restart where restarts are left, else stop)",
         [](Draft& draft, const Given& given) { draft.hang.action = enum_from<options::OnHang>(given); }),
     value(
         "exit-barrier-timeout", "TIME", own, failures,
-        "how long the other ranks may run on after one has exited with 0; then as for a hang (default: off)",
+        "how long the other ranks may run after one has exited with 0; then --on-hang applies (default: off)",
         [](Draft& draft, const Given& given) {
           draft.hang.exit_barrier = time_from(given);
           require(draft.hang.exit_barrier->value >= options::k_shortest_hang_timeout, given,
@@ -114,7 +113,7 @@ constexpr OptionEntry k_failures[] = {
     flag("no-inspect", own, failures, "do not load ddprun's inspection module into the workers",
          [](Draft& draft, const Given& given) { draft.hang.inspect = sourced(false, given.origin); }),
     value("signal-before-end", "SIGNAL@TIME", own, failures,
-          "signal the workers get this long before the job's time limit, as in USR1@120 (default: none)",
+          "signal for the workers, and how long before the job's time limit, as in USR1@120 (default: none)",
           [](Draft& draft, const Given& given) {
             draft.time_limit.signal = parsed(given, options::parse_signal_before_end);
           }),
@@ -226,7 +225,8 @@ constexpr OptionEntry k_looking_and_about[] = {
   draft.dry_run = static_cast<options::DryRun>(choice_from(given) + 1);  // after DryRun::off
               }),
       optional_value("check", "table|json|deep|auto", "table json deep auto", own, looking,
-          "check all nodes and the connections between them; run nothing, but with auto, which checks before the first attempt",
+          "check all nodes and the connections between them, then exit; auto checks before the first "
+          "attempt, then runs the job",
           [](Draft& draft, const Given& given) {
   const options::CheckOptions before = draft.check;
   draft.check = options::parse_check(given.value, given.origin);

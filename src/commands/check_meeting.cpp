@@ -33,7 +33,7 @@ std::string record_key(int rank, int round) { return key_of(round == 0 ? "record
 template <class Value>
 Value wait_for_word(net::StoreClient& store, const char* key, Milliseconds limit, const char* what) {
   const auto text = store.get(key, limit);
-  if (!text) throw Error(fmt::format("rank 0 did not say {} within {}", what, describe_duration(limit)));
+  if (!text) throw Error(fmt::format("rank 0 did not send {} within {}", what, describe_duration(limit)));
   return check::parse_json_text<Value>(*text);
 }
 
@@ -70,7 +70,7 @@ std::vector<MetNode> CheckMeeting::meet(const MetNode& own, std::vector<int>& mi
   if (!store_) return nodes;
   if (rank_ != 0) {
     store_->set(key_of("worker", rank_), check::render_json_text(own));
-    return wait_for_word<std::vector<MetNode>>(*store_, k_nodes, 2 * k_meeting, "which nodes take part");
+    return wait_for_word<std::vector<MetNode>>(*store_, k_nodes, 2 * k_meeting, "the list of nodes");
   }
   const TimePoint deadline = os::now() + k_meeting;
   for (int rank = 1; rank < world_; ++rank) {
@@ -102,7 +102,8 @@ void CheckMeeting::ask_again(const std::vector<int>& ranks) {
 }
 
 std::vector<int> CheckMeeting::asked_again() {
-  return wait_for_word<std::vector<int>>(*store_, k_again, 2 * k_checking, "what is measured once more");
+  return wait_for_word<std::vector<int>>(*store_, k_again, 2 * k_checking,
+                                         "the list of ranks to measure again");
 }
 
 void CheckMeeting::wait_for(int rank, int round) { store_->get(record_key(rank, round), k_checking); }

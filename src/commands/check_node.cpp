@@ -180,8 +180,8 @@ class CheckNode {
     }
     for (const std::string& host : silent) {
       check::report(result.findings, check::Mark::error, "check", host,
-                    "the node took part, but gave no result",
-                    "look there for a file system that hangs (df, dmesg), or leave it out");
+                    "the node joined the check but sent no result",
+                    "check that node for a hanging file system (df, dmesg), or leave it out");
     }
   }
 

@@ -88,7 +88,7 @@ std::string JobMetrics::render() const {
   text.single("running", "gauge", "1 until the job has ended.", ended_ == 0 ? 1 : 0);
   text.single("nodes", "gauge", "Nodes of the job.", nodes_);
   text.single("workers", "gauge", "Workers of the job.", workers_);
-  text.single("rendezvous_seconds", "gauge", "From the start of the coordinator until all nodes were there.",
+  text.single("rendezvous_seconds", "gauge", "From the start of the coordinator until all nodes had joined.",
               rendezvous_seconds_);
   text.single("attempts_total", "counter", "How often all workers were started.", attempts_);
   text.family("restarts_total", "counter", "Restarts by the exit code or signal of the worker that failed.");

@@ -152,7 +152,7 @@ std::string describe_place(const RankView& view) {
     parts.push_back("shows no Python stack: " + unseen);
   if (view.nccl) parts.push_back(describe(*view.nccl));
   if (!waits && view.collective) parts.push_back("last collective: " + describe(*view.collective));
-  return parts.empty() ? "shows nothing of where it is" : join(parts, ", ");
+  return parts.empty() ? "shows no stack and no collective" : join(parts, ", ");
 }
 
 }  // namespace ddprun::inspect

@@ -52,8 +52,8 @@ int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports, cons
   for (const auto& [why, those] : problems)
     texts.push_back(fmt::format("{} ({})", fmt::join(those, ", "), why));
   const std::string what = fmt::format("cannot listen for the other nodes on port {}", join(texts, ", "));
-  const std::string remedy = "another program holds it, perhaps an earlier run; " +
-                             (hint.empty() ? "choose another one with --master-port" : hint);
+  const std::string remedy = "another program uses the port, perhaps an earlier run; " +
+                             (hint.empty() ? "choose another port with --master-port" : hint);
   if (taken) throw PortTaken(what, remedy);
   throw Error(what, remedy);
 }

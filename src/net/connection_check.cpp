@@ -148,7 +148,7 @@ MeasuredConnection measure_connection(const std::string& address, int port, cons
   if (!measured.problem.empty()) return measured;
   measured.path_mtu = socket.path_mtu();
   if (!socket.write(word, limit) || !measure_latency(socket, limit, measured)) {
-    measured.problem = "the connection opens, but no answer comes";
+    measured.problem = "the node accepts the connection but does not answer";
     return measured;
   }
   if (stream_for) measure_rate(socket, *stream_for, limit, measured);

@@ -454,8 +454,9 @@ void MemberService::Impl::probe(const rendezvous::Probe& request) {
               answer.failures.push_back(probing->addresses[k] + ": " + probing->why[k]);
             }
           }
-          tell(fmt::format("of {} this node reaches {}", ddprun::join(probing->addresses, ", "),
-                           answer.reachable.empty() ? "none" : ddprun::join(answer.reachable, ", ")));
+          tell(fmt::format("this node reaches {} of {}",
+                           answer.reachable.empty() ? "none" : ddprun::join(answer.reachable, ", "),
+                           ddprun::join(probing->addresses, ", ")));
           send(answer);
         }));
     probes_.push_back(attempt);

@@ -93,7 +93,7 @@ Endpoint parse_endpoint(const std::string& text, const std::string& origin) {
 std::string parse_host(const std::string& text, const std::string& origin) {
   Endpoint endpoint = parse_endpoint(text, origin);
   if (endpoint.port) {
-    throw UsageError(fmt::format("{} takes no port: '{}'", origin, printable(text)),
+    throw UsageError(fmt::format("{} accepts no port: '{}'", origin, printable(text)),
                      fmt::format("give the address alone, {}", printable(endpoint.host)));
   }
   return endpoint.host;

@@ -63,7 +63,7 @@ NodeRange parse_node_range(const std::string& text, const std::string& origin) {
                      "give a number above 0, or MIN:MAX");
   }
   if (*least > *most) {
-    throw UsageError(fmt::format("{} has its smaller number last: '{}'", origin, printable(text)),
+    throw UsageError(fmt::format("{} has MIN above MAX: '{}'", origin, printable(text)),
                      fmt::format("write {}:{}", *most, *least));
   }
   return {*least, *most};

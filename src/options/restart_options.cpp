@@ -17,7 +17,7 @@ std::vector<int> parse_exit_codes(const std::string& text, const std::string& or
       const bool range = word.find('-', 1) != std::string::npos;
       throw UsageError(fmt::format("{} is not a list of exit codes: '{}'", origin, printable(text)),
                        range ? "name each code, as in 3,4,5: ranges are not accepted"
-                             : "give codes from 1 to 255, as in 3 or 3,64; 128+n stands for signal n");
+                             : "give codes from 1 to 255, as in 3 or 3,64; 128+n means signal n");
     }
     codes.insert(static_cast<int>(*code));
   }

@@ -67,7 +67,7 @@ Fd open_null() { return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
 Pipe make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw system_failure("cannot make a pipe", errno);
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw system_failure("cannot create a pipe", errno);
   return {Fd(ends[0]), Fd(ends[1])};
 }
 

@@ -41,7 +41,7 @@ LogRotation parse_rotation(const std::string& text, const std::string& origin) {
   const auto kept = colon == std::string::npos ? k_kept : parse_integer(text.substr(colon + 1));
   if (!size || *size < k_least_size || !kept || *kept < 0 || *kept > k_most_kept) {
     throw UsageError(fmt::format("{} is not a size of log files: '{}'", origin, printable(text)),
-                     "give a size from 1k on and the number of older files to keep, as in 100M:5");
+                     "give a size of 1k or more and the number of older files to keep, as in 100M:5");
   }
   return {static_cast<std::uint64_t>(*size), static_cast<int>(*kept)};
 }
@@ -50,15 +50,15 @@ std::uint64_t parse_rate(const std::string& text, const std::string& origin) {
   const auto size = parse_size(text);
   if (!size || *size < k_least_size)
     throw UsageError(fmt::format("{} is not a size: '{}'", origin, printable(text)),
-                     "give the bytes of a second from 1k on, as in 1M");
+                     "give bytes per second, 1k or more, as in 1M");
   return static_cast<std::uint64_t>(*size);
 }
 
 std::uint64_t parse_memory(const std::string& text, const std::string& origin) {
   const auto size = parse_size(text);
   if (!size || *size < k_least_store)
-    throw UsageError(fmt::format("{} is not a size of memory: '{}'", origin, printable(text)),
-                     "give bytes from 1M on, as in 512M or 2G");
+    throw UsageError(fmt::format("{} is not a memory size: '{}'", origin, printable(text)),
+                     "give 1M or more, as in 512M or 2G");
   return static_cast<std::uint64_t>(*size);
 }
 

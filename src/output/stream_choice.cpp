@@ -80,7 +80,7 @@ std::vector<int> parse_rank_list(const std::string& text, const std::string& ori
     const auto rank = parse_between(trim(part), 0, k_last_local_rank);
     if (!rank) {
       throw UsageError(fmt::format("{} is not a list of local ranks: '{}'", origin, printable(text)),
-                       "give numbers from 0 on with commas between them, as in 0,1,2");
+                       "give numbers from 0, separated by commas, as in 0,1,2");
     }
     ranks.insert(*rank);
   }
@@ -102,7 +102,7 @@ RankRanges parse_rank_ranges(const std::string& text, const std::string& origin)
     const auto range = parse_range(trim(part));
     if (!range) {
       throw UsageError(fmt::format("{} is not a list of ranks: '{}'", origin, printable(text)),
-                       "give ranks and ranges with commas between them, as in 0,8-15, or all or none");
+                       "give ranks and ranges separated by commas, as in 0,8-15, or all or none");
     }
     ranks.ranges.push_back(*range);
   }

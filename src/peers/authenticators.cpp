@@ -70,8 +70,8 @@ std::string copy_hint(const options::Options& options, const facts::Snapshot& sn
                       const std::string& place_name) {
   const bool apart = !place_name.empty() || facts::find_variable(snapshot, "KUBERNETES_SERVICE_HOST");
   if (apart && options.key_file.empty()) {
-    return "where they share no home directory, set DDPRUN_SECRET to the same value on every node, or name a "
-           "file that all of them can read with --key-file";
+    return "if the hosts share no home directory, set DDPRUN_SECRET to the same value on every node, or name "
+           "a file that all of them can read with --key-file";
   }
   const allocation::PlaceOptions& place = options.place;
   const auto& address = place.address ? place.address : place.likely_address;
@@ -79,7 +79,7 @@ std::string copy_hint(const options::Options& options, const facts::Snapshot& sn
   const std::string path = key_path(options, snapshot);
   const std::string home = facts::find_variable(snapshot, "HOME").value_or("") + "/";
   if (!options.key_file.empty() || home.size() == 1 || !path.starts_with(home))
-    return "copy the file that --key-file names from one to the other";
+    return "copy the file of --key-file from one host to the other";
   const std::string below = path.substr(home.size());
   return fmt::format("on the refused host: scp {} ~/{}", shell_quote(fmt::format("{}:{}", host, below)),
                      shell_quote(below));

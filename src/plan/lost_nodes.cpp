@@ -25,8 +25,8 @@ void check_spares(const NodeProposal& node) {
   const Sourced<int>& spares = node.options.spares;
   if (spares.value == 0) return;
   if (node.allocation.style.value == allocation::LaunchStyle::agent_per_task) {
-    throw UsageError(fmt::format("{} needs one ddprun a node, and {} has started one a task", spares.origin,
-                                 node.allocation.launcher.value),
+    throw UsageError(fmt::format("{} requires one ddprun per node, but {} started one per task",
+                                 spares.origin, node.allocation.launcher.value),
                      "start one ddprun on each node");
   }
   if (spares.value < node.rendezvous.agents) return;
@@ -49,7 +49,7 @@ std::optional<allocation::Notice> find_strict_srun(const facts::Snapshot& snapsh
   const bool of_nodes = !step->kill_on_bad_exit && step->wait == 0;
   return allocation::Notice{
       fmt::format("srun ends ddprun on all nodes when {}, without {}",
-                  of_nodes ? "a node fails" : "it is lost on one", join(lacking, " ")),
+                  of_nodes ? "a node fails" : "ddprun is lost on one", join(lacking, " ")),
       "srun --no-kill --kill-on-bad-exit=0 --wait=0 ddprun ..., in a job submitted with sbatch --no-kill"};
 }
 
@@ -66,7 +66,7 @@ std::optional<allocation::Notice> find_strict_launcher(const NodeProposal& node,
   const std::string& launcher = node.allocation.launcher.value;
   const bool by_itself = facts::find_variable(snapshot, allocation::k_front_end_variable).has_value();
   if (!options::outlives_nodes(node.options) || by_itself || node.rendezvous.agents == 1) return std::nullopt;
-  const std::string what = fmt::format("{} ends ddprun on all nodes when it is lost on one", launcher);
+  const std::string what = fmt::format("{} ends ddprun on all nodes when ddprun is lost on one", launcher);
   if (launcher == "hydra")
     return allocation::Notice{what, "start ddprun by ssh (--launcher), srun or mpiexec of Open MPI"};
   if (launcher == "srun") return find_strict_srun(snapshot);

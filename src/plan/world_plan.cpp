@@ -42,7 +42,7 @@ void check_agreement(const Announcements& announcements) {
     }
     if (other.host_timeout.has_value() != first.host_timeout.has_value()) {
       const bool goes_on = first.host_timeout.has_value();
-      throw Error(fmt::format("{} goes on without a lost node and {} ends with it",
+      throw Error(fmt::format("{} continues when a node is lost, but {} ends",
                               host_name(goes_on ? first : other), host_name(goes_on ? other : first)),
                   "give all nodes the same --nnodes and --spares");
     }

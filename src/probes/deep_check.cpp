@@ -31,7 +31,7 @@ check::DeepResult run_deep_check(int rank, const facts::Snapshot& snapshot) {
     const std::size_t begin = mark + k_result_mark.size();
     result = check::parse_json_text<check::DeepResult>(text.substr(begin, text.find('\n', begin) - begin));
   } else if (text.empty()) {
-    result.error = fmt::format("{} cannot be started, or says nothing", printable(python, 120));
+    result.error = fmt::format("{} cannot be started, or prints no result", printable(python, 120));
   } else {
     result.error = last_line(text);
   }

@@ -164,8 +164,8 @@ void settle_least_hosts(SelfLaunchPlan& plan, const options::Options& options) {
   plan.spares = options.spares;
   const std::string& name = plan.remote_launcher.value;
   if (name != "mpiexec" && name != "flux") return;
-  plan.notices.push_back({fmt::format("{} may end ddprun on all nodes when it loses one", name),
-                          "--launcher ssh, pbsdsh or srun leaves the others alone"});
+  plan.notices.push_back({fmt::format("{} may end ddprun on all nodes when one node is lost", name),
+                          "--launcher ssh, pbsdsh or srun keeps the others running"});
 }
 
 // The exact line that starts one agent on every node of the allocation. -n is there because srun prefers the

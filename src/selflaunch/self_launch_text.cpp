@@ -59,7 +59,7 @@ selflaunch::Say say_failed_start(const SelfLaunchPlan& plan, const RemoteCommand
 selflaunch::Say say_without_agent(const RemoteCommand& command, int code, bool others_go_on) {
   return {Level::error,
           fmt::format("ddprun did not start on {}: {} ended with {}, and the other hosts {}", command.host,
-                      command.words.front(), code, others_go_on ? "go on without it" : "wait for it"),
+                      command.words.front(), code, others_go_on ? "continue without it" : "wait for it"),
           hint_without_agent(command)};
 }
 

@@ -34,7 +34,7 @@ void make_folders(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error)
-    throw os::system_failure(fmt::format("cannot make the log folder {}", printable(path)), error.value());
+    throw os::system_failure(fmt::format("cannot create the log folder {}", printable(path)), error.value());
 }
 
 // A name that nobody has: `start` and eight characters. For this user only, as Python's mkdtemp makes it.
@@ -44,7 +44,7 @@ std::string make_new_folder(const std::string& start) {
     const int error = os::make_private_folder(path);
     if (error == 0) return path;
     if (error != EEXIST)
-      throw os::system_failure(fmt::format("cannot make the log folder {}", printable(path)), error);
+      throw os::system_failure(fmt::format("cannot create the log folder {}", printable(path)), error);
   }
 }
 
@@ -207,7 +207,7 @@ void LogFiles::write_index_part() {
                     output::render_index_part(launch, ended_));
   } catch (const Error& error) {
     if (std::exchange(losing_told_, true)) return;  // the disk that is full is known
-    console::say_notice(fmt::format("no index of the log files of {}: {}", node_->host, error.what()), {});
+    console::say_notice(fmt::format("the log files on {} have no index: {}", node_->host, error.what()), {});
   }
 }
 

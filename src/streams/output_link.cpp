@@ -83,7 +83,7 @@ bool OutputLink::connect(const facts::Snapshot& snapshot, const options::Options
   const std::vector<os::Fd> sockets = dialing.connect(*streams == "1" ? 1 : 2, snapshot.host.name);
   if (sockets.empty()) {
     console::say_detail(
-        fmt::format("the output of {} goes through {} instead: {}", snapshot.host.name,
+        fmt::format("the output of {} is sent through {} instead: {}", snapshot.host.name,
                     facts::find_variable(snapshot, allocation::k_started_remote_launcher_variable)
                         .value_or("the launcher"),
                     dialing.problem()));

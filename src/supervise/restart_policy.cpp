@@ -84,7 +84,7 @@ RestartDecision RestartPolicy::decide(const AttemptEnd& end) const {
   if (rule == progress && stalled_ && !made_progress(end) && is_same_cause(*stalled_, end.cause)) {
     return {false,
             {},
-            "the same failure came twice in a row, and no worker made progress",
+            "the same failure occurred twice in a row, and no worker made progress",
             fmt::format("--restart-policy always restarts without progress too; progress is a run of {} "
                         "(--min-progress) or touching $DDPRUN_PROGRESS_FILE",
                         describe_duration(options_.min_progress.value))};

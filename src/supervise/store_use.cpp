@@ -13,7 +13,7 @@ allocation::Notice describe_silent_store(Milliseconds waited) {
                       "ranks itself?",
                       describe_duration(waited)),
           "call torch.distributed.init_process_group() without an address, and start no ranks in the script; "
-          "the job goes on"};
+          "the job continues"};
 }
 
 allocation::Notice describe_unused_store(int workers) {
@@ -21,7 +21,7 @@ allocation::Notice describe_unused_store(int workers) {
       fmt::format("no worker connected to the store that torch.distributed uses: the script ran {} times, "
                   "once in each worker",
                   workers),
-      "to train together it calls torch.distributed.init_process_group(); to run once it needs "
+      "to train together, call torch.distributed.init_process_group() in the script; to run it once, add "
       "--nproc-per-node 1"};
 }
 

@@ -20,7 +20,7 @@ std::string describe(const StuckProcess& process) {
 std::string hint_for(const StuckProcess& process, const std::string& host) {
   if (process.tracer != 0) return fmt::format("detach the tracer or end it: kill {}", process.tracer);
   return fmt::format(
-      "a driver, a file system or a frozen cgroup holds it, and no signal ends it; see dmesg on {}", host);
+      "a driver, a file system or a frozen cgroup blocks it, and no signal ends it; see dmesg on {}", host);
 }
 
 }  // namespace ddprun::supervise

@@ -98,7 +98,8 @@ void StandbyPython::note_line(std::string_view line) {
     return tell(Ready{});
   }
   const auto words = split(std::string(line), ' ');
-  if (words.size() < 3 || words[0] != "unfit") return tell(Unfit{"", "it has said " + printable(line)});
+  if (words.size() < 3 || words[0] != "unfit")
+    return tell(Unfit{"", "it sent an unexpected line: " + printable(line)});
   const std::size_t reason = words[0].size() + words[1].size() + 2;
   tell(Unfit{words[1] == "-" ? "" : words[1], printable(line.substr(reason), 400)});
 }
@@ -110,20 +111,20 @@ void StandbyPython::tell(const News& news) {
 
 // What a start sets beside the environment and the streams, which go with it.
 std::string StandbyPython::why_other(const os::SpawnRequest& worker) const {
-  if (worker.arguments != started_as_.arguments) return "the command is another one now";
-  if (worker.binding != started_as_.binding) return "the binding is another one now";
+  if (worker.arguments != started_as_.arguments) return "the command has changed";
+  if (worker.binding != started_as_.binding) return "the binding has changed";
   os::SpawnRequest alike = worker;
   alike.environment = started_as_.environment;
   alike.standard_input = started_as_.standard_input;
   alike.standard_output = started_as_.standard_output;
   alike.standard_error = started_as_.standard_error;
   alike.terminal = started_as_.terminal;
-  return alike == started_as_ ? "" : "it would be started in another way now";
+  return alike == started_as_ ? "" : "the start of the worker has changed";
 }
 
 std::variant<os::Child, std::string> StandbyPython::become(const os::SpawnRequest& worker,
                                                            TimePoint deadline) {
-  if (!ready_) return "its imports were not done";
+  if (!ready_) return "its imports were not finished";
   ready_ = false;
   if (std::string why = why_other(worker); !why.empty()) return why;
   alive_.reset();

@@ -21,7 +21,7 @@ constexpr Milliseconds k_end_limit{1000}, k_end_look{1};
 
 void write_hook(const std::string& folder) {
   if (const int error = os::make_private_folder(folder); error != 0)
-    throw os::system_failure("cannot make the folder " + folder, error);
+    throw os::system_failure("cannot create the folder " + folder, error);
   os::write_file(folder + "/sitecustomize.py", k_standby_module);
 }
 
@@ -36,7 +36,7 @@ void Standbys::start(std::size_t worker, const os::SpawnRequest& request, const 
   reaper_.watch(started->pid());
   helpers_.push_back(started->pid());
   waiting_[worker] = std::move(started);
-  why_none_[worker] = "its imports were not done";
+  why_none_[worker] = "its imports were not finished";
 }
 
 void Standbys::import(std::size_t worker, const std::vector<std::string>& modules,

@@ -23,7 +23,7 @@ void WorkerGroup::begin_watchdog() {
                       named.empty() ? attempt_folder(plan_->assignment.attempt) + "/watchdog" : named,
                       [this](const supervise::WatchdogTimers::Expired& expired) { end_expired(expired); });
   } catch (const Error& error) {
-    console::say_notice(fmt::format("no watchdog timers on {}: {}", node_->host, error.what()),
+    console::say_notice(fmt::format("cannot start the watchdog timers on {}: {}", node_->host, error.what()),
                         "set TORCHELASTIC_TIMER_FILE to another path");
   }
 }

@@ -29,8 +29,8 @@ constexpr std::array<ContainerRow, 4> k_containers{{
      "leave out --cleanenv and --containall, or start ddprun outside the container: srun ddprun --container "
      "'singularity exec IMAGE' ..."},
     {"container",
-     "let the container have them: podman-hpc run --mpi, or podman run --env 'SLURM_*'; or start ddprun "
-     "outside the container: srun ddprun --container 'podman run IMAGE' ..."},
+     "pass the variables to the container: podman-hpc run --mpi, or podman run --env 'SLURM_*'; or start "
+     "ddprun outside the container: srun ddprun --container 'podman run IMAGE' ..."},
     {"CH_RUNNING", "leave out --unset-env"},
 }};
 
@@ -50,7 +50,7 @@ std::optional<SlurmPlace> find_hidden(const facts::Snapshot& snapshot) {
 
 std::string describe_hidden(const SlurmPlace& place, const ContainerRow& container) {
   return fmt::format(
-      "this process runs in job {} of Slurm ({}), but SLURM_JOB_ID did not enter its container "
+      "this process runs in job {} of Slurm ({}), but SLURM_JOB_ID is not set in its container "
       "({} is set)",
       place.job, place.origin, container.variable);
 }
@@ -70,7 +70,7 @@ std::optional<Notice> find_hidden_job(const facts::Snapshot& snapshot) {
   const ContainerRow* const container = find_container(snapshot);
   if (!place || container == nullptr || place->context == SlurmContext::step) return std::nullopt;
   return Notice{describe_hidden(*place, *container) + ": ddprun uses this host only",
-                fmt::format("{}; add --standalone if one host is meant", container->hint)};
+                fmt::format("{}; add --standalone if only one host is intended", container->hint)};
 }
 
 std::optional<Notice> find_nqsv_job(const facts::Snapshot& snapshot) {

@@ -28,7 +28,7 @@ constexpr std::array<const char*, 11> k_variables{k_started_umask_variable,
                                                   k_started_terminal_variable,
                                                   k_started_site_variable,
                                                   k_started_streams_variable};
-constexpr const char* k_list_hint = "write host names with commas between them, as in n1,n2 or n[1-4]";
+constexpr const char* k_list_hint = "write host names separated by commas, as in n1,n2 or n[1-4]";
 constexpr const char* k_listed = "hosts";
 
 // What the front end says; else this host's name; else the rank that an MPI launcher gave, which follows the

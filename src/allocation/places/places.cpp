@@ -56,7 +56,7 @@ void check_place_agrees(const FoundPlace& place, const Variables& variables) {
   if (place.nodes.value < 2 || !count || !rank || place.rank.origin.find(' ') != std::string::npos) return;
   const auto contradict = [&](const Sourced<int>& one, const Sourced<int>& other) {
     if (one.value == other.value) return;
-    throw Error(fmt::format("{} says {}, but {} says {}", one.origin, one.value, other.origin, other.value),
+    throw Error(fmt::format("{} is {}, but {} is {}", one.origin, one.value, other.origin, other.value),
                 fmt::format("unset the one that is wrong, or give --nnodes, --node-rank and --master-addr"));
   };
   contradict(place.nodes, *count);
@@ -66,7 +66,7 @@ void check_place_agrees(const FoundPlace& place, const Variables& variables) {
 PlaceOptions merge_flags(const FoundPlace& place, const facts::Snapshot& snapshot,
                          const PlaceOptions& options) {
   if (options.nodes && options.nodes->value != place.nodes.value) {
-    throw UsageError(fmt::format("{} {}, but {} says {}", options.nodes->origin, options.nodes->value,
+    throw UsageError(fmt::format("{} {}, but {} gives {}", options.nodes->origin, options.nodes->value,
                                  place.nodes.origin, count_of(place.nodes.value, "node")),
                      fmt::format("leave {} out; to describe another launch, give --nnodes, --node-rank and "
                                  "--master-addr",

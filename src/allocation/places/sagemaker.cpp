@@ -26,7 +26,7 @@ std::vector<std::string> read_names(const facts::Json& list, const facts::JsonSo
   if (!list.is_array()) source.refuse("its hosts are not a list");
   std::vector<std::string> names;
   for (const facts::Json& each : list) {
-    if (!each.is_string()) source.refuse("its list of hosts has something else than names");
+    if (!each.is_string()) source.refuse("its list of hosts has something other than names");
     names.push_back(read_host_text(each.get<std::string>(), source.name).host);
   }
   return names;

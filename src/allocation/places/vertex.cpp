@@ -25,7 +25,7 @@ std::vector<HostText> read_pool(const facts::Json& cluster, const char* pool,
   if (!cluster.contains(pool)) return hosts;
   if (!cluster[pool].is_array()) source.refuse(fmt::format("its {} is not a list", pool));
   for (const facts::Json& each : cluster[pool]) {
-    if (!each.is_string()) source.refuse(fmt::format("its {} has something else than hosts", pool));
+    if (!each.is_string()) source.refuse(fmt::format("its {} has something other than hosts", pool));
     hosts.push_back(read_host_text(each.get<std::string>(), k_spec));
   }
   return hosts;
@@ -36,7 +36,7 @@ VertexTask read_task(const facts::Json& spec, const facts::JsonSource& source) {
   const facts::Json task = there ? spec["task"] : facts::Json::object();
   if (!task.contains("type") || !task["type"].is_string() || !task.contains("index") ||
       !task["index"].is_number_integer())
-    source.refuse("it does not say which task this is");
+    source.refuse("it does not name the task of this process");
   const auto index = task["index"].get<std::int64_t>();
   if (index < 0 || index > k_most) source.refuse("its task has no index from 0");
   return {task["type"].get<std::string>(), static_cast<int>(index)};
@@ -49,7 +49,7 @@ void check_is_node(const VertexTask& task, std::size_t first_pool) {
   }
   throw Error(fmt::format("{}: task {} of {} is not a node of the training; {} and {} are", k_spec,
                           task.index, printable(task.pool, 40), k_first_pool, k_second_pool),
-              "start something else than ddprun in that pool, or use this host alone with --nnodes 1");
+              "do not start ddprun in that pool, or use this host alone with --nnodes 1");
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ void settle_style(const Launch& launch, Allocation& allocation) {
   if (const auto& rank = launch.place.local_rank; rank && rank->value > 0) {
     throw Error(
         fmt::format(
-            "{} is {}: {} started several ddprun processes on this host, and nothing gives their number",
+            "{} is {}: {} started several ddprun processes on this host, and no variable gives their number",
             rank->origin, rank->value, launch.place.launcher),
         "start one ddprun per node: " + command_for(launch.place, likely_nodes(launch)));
   }

@@ -37,7 +37,7 @@ constexpr HostFileRow k_pjm{facts::Scheduler::pjm, "PJM", "PJM_JOBID",
 
 std::string leak_hint_of(const HostFileRow& row) {
   return fmt::format(
-      "if they are left from an earlier job, clear them with `{}`; to use this host alone, add "
+      "if the variables are left from an earlier job, clear them with `{}`; to use this host alone, add "
       "--standalone",
       row.clear);
 }

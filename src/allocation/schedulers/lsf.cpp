@@ -15,7 +15,8 @@ namespace ddprun::allocation {
 namespace {
 
 constexpr const char* k_lsf_leak_hint =
-    "if they are left from an earlier job, clear them with `unset ${!LSB_@}`; to use this host alone, add "
+    "if the variables are left from an earlier job, clear them with `unset ${!LSB_@}`; to use this host "
+    "alone, add "
     "--standalone";
 
 struct HostList {

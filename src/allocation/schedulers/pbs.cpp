@@ -19,7 +19,8 @@ namespace ddprun::allocation {
 namespace {
 
 constexpr const char* k_pbs_leak_hint =
-    "if they are left from an earlier job, clear them with `unset ${!PBS_@}`; to use this host alone, add "
+    "if the variables are left from an earlier job, clear them with `unset ${!PBS_@}`; to use this host "
+    "alone, add "
     "--standalone";
 
 struct Pbs {

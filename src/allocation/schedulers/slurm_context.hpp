@@ -43,7 +43,8 @@ bool is_proven_ours(const Variables& variables, const facts::HostFacts& host,
 std::string name_leaked_variables(const Variables& variables);
 
 inline constexpr const char* k_leak_hint =
-    "if they are left from an earlier job, clear them with `unset ${!SLURM_@}`; to use this host alone, add "
+    "if the variables are left from an earlier job, clear them with `unset ${!SLURM_@}`; to use this host "
+    "alone, add "
     "--standalone";
 
 }  // namespace ddprun::allocation

@@ -82,7 +82,7 @@ StageClient::Ended StageClient::connect(SealedSocket& socket) {
   const staging::Server& source = settings_.sources[current_];
   const std::size_t slash = source.door.find('/');
   const auto port = parse_integer(source.door.substr(0, slash));
-  why_ = source.host + " passes nothing on";
+  why_ = source.host + " sends no staged files";
   if (!port || slash == std::string::npos) return Ended::refused;
   const SealedSocket::Proof proof{settings_.launch_key, source.door.substr(slash + 1)};
   for (const std::string& address : source.addresses) {
@@ -94,7 +94,8 @@ StageClient::Ended StageClient::connect(SealedSocket& socket) {
 }
 
 StageClient::Ended StageClient::end_with(const std::optional<SealedSocket::Piece>& piece) {
-  if (piece && piece->kind == StagePiece::busy) return why_ = host() + " serves others", Ended::busy;
+  if (piece && piece->kind == StagePiece::busy)
+    return why_ = host() + " is busy with other hosts", Ended::busy;
   if (piece && piece->kind == StagePiece::failed) return why_ = printable(piece->text), Ended::refused;
   return why_ = "the connection to " + host() + " has ended", Ended::lost;
 }
@@ -116,7 +117,7 @@ StageClient::Ended StageClient::read_list(SealedSocket& socket, std::size_t item
 
 void StageClient::distrust() {
   refused_[current_] = true;
-  why_ = host() + " sent other contents than its hash says";
+  why_ = host() + " sent contents that do not match their hash";
 }
 
 std::optional<std::string> StageClient::get_list(std::size_t item) {

@@ -63,7 +63,7 @@ SecretKey parse_key(const std::string& path, const std::string& text) {
 std::string random_key_text() {
   SecretKey key{};
   if (::getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
-    throw Error(fmt::format("cannot make a random key: {}", to_lower(std::strerror(errno))));
+    throw Error(fmt::format("cannot create a random key: {}", to_lower(std::strerror(errno))));
   }
   std::string text;
   for (const unsigned char byte : key) text += fmt::format("{:02x}", byte);
@@ -75,7 +75,7 @@ void make_folder(const std::string& path) {
   if (slash == std::string::npos || slash == 0) return;
   const std::string folder = path.substr(0, slash);
   errno = make_private_folder(folder);
-  if (errno != 0 && errno != EEXIST) refuse_errno(path, "make");
+  if (errno != 0 && errno != EEXIST) refuse_errno(path, "create");
 }
 
 // Writes the whole file under a name of this process alone, then gives it its name with link(2), which fails
@@ -85,7 +85,7 @@ void make_key_file(const std::string& path) {
   make_folder(path);
   const std::string temporary = fmt::format("{}.{}.{}", path, capture_host_name(), ::getpid());
   errno = place_private_file(path, temporary, random_key_text(), ::link);
-  if (errno != 0 && errno != EEXIST) refuse_errno(path, "make");
+  if (errno != 0 && errno != EEXIST) refuse_errno(path, "create");
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ PathParts parts_of(const std::string& path) {
 }
 
 [[noreturn]] void refuse(const std::string& path, int error) {
-  throw Error(fmt::format("cannot make the rendezvous file {}: {}", printable(path), describe_errno(error)),
+  throw Error(fmt::format("cannot create the rendezvous file {}: {}", printable(path), describe_errno(error)),
               "name a folder that all hosts share with --rdzv-dir");
 }
 

@@ -89,7 +89,7 @@ bool StageFolder::is_current() const {
 StageFolder::Taken StageFolder::take() {
   int error = make_private_folder(path_);
   if (error == ENOENT && make_private_folder(above(path_)) == 0) error = make_private_folder(path_);
-  if (error != 0 && error != EEXIST) throw system_failure("cannot make " + printable(path_), error);
+  if (error != 0 && error != EEXIST) throw system_failure("cannot create " + printable(path_), error);
   folder_ = Fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder_ && errno == ENOENT) return Taken::busy;  // removed this moment
   if (!folder_) throw system_failure("cannot open " + printable(path_), errno);

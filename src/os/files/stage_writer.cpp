@@ -166,7 +166,7 @@ void StageWriter::write_block(std::string_view bytes) {
 
 void StageWriter::write(std::string_view bytes) {
   while (!bytes.empty()) {
-    if (!file_) throw Error("more contents than files came for " + printable(root_));
+    if (!file_) throw Error("received more contents than files for " + printable(root_));
     const auto size = static_cast<std::size_t>(
         std::min<std::uint64_t>({bytes.size(), size_ - at_, k_block - at_ % k_block}));
     write_block(bytes.substr(0, size));
@@ -176,7 +176,7 @@ void StageWriter::write(std::string_view bytes) {
 }
 
 void StageWriter::finish(const std::vector<staging::Mapping>& mappings) {
-  if (file_) throw Error("contents are missing of " + printable(root_));
+  if (file_) throw Error("contents are missing for " + printable(root_));
   for (const Entry& entry : manifest_.entries) {
     if (entry.kind == Kind::hard_link || entry.kind == Kind::symbolic_link)
       make_link(root_, manifest_, entry, mappings);

@@ -45,7 +45,7 @@ TempDir::TempDir(const std::vector<std::string>& places) : owner_(::getpid()) {
     path_ = place;
     return;
   }
-  throw Error(fmt::format("cannot make the temporary folder {}: {}", printable(join(places, " or ")),
+  throw Error(fmt::format("cannot create the temporary folder {}: {}", printable(join(places, " or ")),
                           describe_errno(error)),
               "set TMPDIR to a folder that can be written to");
 }

@@ -75,7 +75,7 @@ KeyValueClient::KeyValueClient(const facts::Environment& environment, const KeyV
   if (pmi_ < 0) {
     // Made here and connected there, so that the connection outlives the child.
     connection_ = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!connection_) throw system_failure("cannot make a socket for PMI", errno);
+    if (!connection_) throw system_failure("cannot create a socket for PMI", errno);
     pmi_ = connection_.get();
   }
   child_ = AnsweringChild([&] { return facts::render_answer(speak_pmi(pmi_, server, request)); }, k_purpose);

@@ -181,7 +181,7 @@ std::string ask_nvml(const std::string& name) {
   // The analyzer does not look into load(), which has found all of these.
   int error = library.init();                             // NOLINT(clang-analyzer-core.CallAndMessage)
   if (error == k_success) error = library.count(&count);  // NOLINT(clang-analyzer-core.CallAndMessage)
-  if (error != k_success) return fmt::format("{}says: {}", k_problem, library.describe(error));
+  if (error != k_success) return fmt::format("{}reports: {}", k_problem, library.describe(error));
   std::string text;
   for (unsigned i = 0; i < std::min(count, k_most_gpus); ++i) text += describe_gpu(library, i);
   return text;

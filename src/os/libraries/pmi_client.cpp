@@ -25,7 +25,7 @@ struct ReadLine {
 ReadLine read_line(int descriptor, TimePoint deadline) {
   ReadLine line;
   while (line.text.size() < facts::k_max_pmi_line) {
-    if (!wait_until_ready(descriptor, deadline)) return {{}, "said nothing"};
+    if (!wait_until_ready(descriptor, deadline)) return {{}, "sent nothing"};
     char byte = 0;
     const ssize_t got = ::read(descriptor, &byte, 1);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -79,7 +79,7 @@ facts::KeyValueAnswer key_value_space_over_pmi(int descriptor, facts::PmiRequest
     const ReadLine line = read_line(descriptor, now() + limit);
     if (!line.problem.empty()) {
       const std::string waited =
-          line.problem == "said nothing" ? " for " + describe_duration(limit) : std::string();
+          line.problem == "sent nothing" ? " for " + describe_duration(limit) : std::string();
       return {facts::KeyValueAnswer::Kind::failed,
               fmt::format("it {}{} when asked for {}", line.problem, waited, conversation.asked())};
     }

@@ -171,7 +171,7 @@ class HwlocTopology {
     const int error = errno;
     if (good) return;
     const auto reason = errors_.reason();
-    throw Error(reason ? "hwloc says: " + *reason : to_lower(std::strerror(error)));
+    throw Error(reason ? "hwloc reports: " + *reason : to_lower(std::strerror(error)));
   }
 
   // Objects of one type, in hwloc's order.

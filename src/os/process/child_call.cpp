@@ -55,7 +55,7 @@ Reading read_answer(int pipe, TimePoint deadline, std::size_t limit, std::string
 ChildCall::ChildCall(const std::function<std::string()>& function, std::size_t limit)
     : start_(now()), limit_(limit) {
   try {
-    child_.emplace([&] { return with_length(function()); }, "start a process for it");
+    child_.emplace([&] { return with_length(function()); }, "start a child process");
   } catch (const Error& error) {
     problem_ = error.what();
   }

@@ -44,7 +44,7 @@ bool would_wait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == E
 SocketPair make_socket_pair() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw system_failure("cannot make a socket pair", errno);
+    throw system_failure("cannot create a socket pair", errno);
   SocketPair pair{Fd(ends[0]), Fd(ends[1])};
   ::fcntl(pair.ours.get(), F_SETFL, O_NONBLOCK);
   return pair;

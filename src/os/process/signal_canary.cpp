@@ -56,7 +56,7 @@ void pass_on_signals(int signals, int socket) {
 SignalCanary::SignalCanary(ChildGroup place) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
-    throw system_failure("cannot make a socket", errno);
+    throw system_failure("cannot create a socket", errno);
   told_ = Fd(ends[0]);
   const Fd other(ends[1]);
   const BlockedSignals blocked;  // one that comes now would end it

@@ -189,7 +189,7 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
     const std::string reason =
         number ? fmt::format("another ddprun has already joined in the place of {} (number {})", host,
                              number->value)
-               : fmt::format("the job has all its {} nodes without {}", settings_.agents, host);
+               : fmt::format("the job already has all its {} nodes; {} cannot join", settings_.agents, host);
     return refuse(connection, reason, k_only_once);
   }
   if (place->moved_to) {

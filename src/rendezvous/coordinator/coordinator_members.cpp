@@ -46,10 +46,10 @@ void Coordinator::begin_last_call(TimePoint now) {
 void Coordinator::choose_participants() {
   for (const Succession& each : members_.choose()) {
     const std::string before = host_of(each.before), after = host_of(each.after);
-    const std::string text = members_.at(each.before).set_aside
-                                 ? fmt::format("{} failed first in {} attempts; {} takes its place", before,
-                                               k_first_failures, after)
-                                 : fmt::format("{} takes the place of {}", after, before);
+    const std::string text =
+        members_.at(each.before).set_aside
+            ? fmt::format("{} failed first in {} attempts; {} replaces it", before, k_first_failures, after)
+            : fmt::format("{} replaces {}", after, before);
     actions_.push_back(ShowNotice{{text, {}}});
   }
   begin_roll();
@@ -127,7 +127,8 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
   const std::string host = printable(join.announcement.host);
   const auto place = members_.find_late_place(join.announcement);
   if (!place) {
-    return refuse(connection, fmt::format("the job has all its {} nodes without {}", settings_.agents, host),
+    return refuse(connection,
+                  fmt::format("the job already has all its {} nodes; {} cannot join", settings_.agents, host),
                   "start each ddprun of the job only once");
   }
   if (const auto clash = members_.find_clash(*place, join.announcement))

@@ -85,7 +85,7 @@ bool Coordinator::is_outvoted(AgentIndex lost, const std::string& sentence) {
           {},
           0,
           host_of(lost),
-          fmt::format("{}; {}, and the others may go on without them", sentence, describe_left())});
+          fmt::format("{}; {}, and the others may continue without them", sentence, describe_left())});
   return true;
 }
 
@@ -167,12 +167,12 @@ void Coordinator::take_over(TimePoint now) {
 void Coordinator::give_up_takeover() {
   const std::string host = takeover_->survivors.empty() ? "" : takeover_->survivors.front().roster.host;
   takeover_.reset();
-  finish(
-      {supervise::Cause::Kind::agent_lost,
-       {},
-       0,
-       host,
-       fmt::format("{}; {}, too few to go on without the others", settings_.takeover->why, describe_left())});
+  finish({supervise::Cause::Kind::agent_lost,
+          {},
+          0,
+          host,
+          fmt::format("{}; {}, too few to continue without the others", settings_.takeover->why,
+                      describe_left())});
 }
 
 }  // namespace ddprun::rendezvous

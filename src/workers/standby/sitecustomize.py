@@ -326,9 +326,9 @@ class Interpreter:
         for name in sorted(changes(self.environment, new)):
             text = os.fsdecode(name)
             if text.startswith(K_FIXED):
-                return f"{text} is another one now"
+                return f"{text} has changed"
             if name in imported or (text in read and not text.startswith("DDPRUN_")):
-                return f"{text} is another one now, and was used by an import"
+                return f"{text} has changed, and was used by an import"
         if (os.isatty(descriptors[1]), os.isatty(descriptors[2])) != self.terminals:
             return "its output is a terminal, or is none any more"
         files = {**self.programs, **self.guard.files}

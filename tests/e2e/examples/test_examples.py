@@ -104,7 +104,7 @@ def test_a_spare_node_goes_on_from_the_checkpoint(cluster, examples):
     text = submit(cluster, examples, "spare-node.sbatch", "--nodes=3", "--gpus-per-node=1", arguments=("--lose-at", "12"))
     assert re.findall(r"^attempt .*? step \d+", text, re.MULTILINE) == [
         "attempt 0 begins at step 0", "attempt 1 begins at step 10", "attempt 1 ends at step 40"], text
-    assert "n3 takes the place of n2" in text, text
+    assert "n3 replaces n2" in text, text
 
 
 def test_two_machines_manual(hosts, examples):

@@ -35,7 +35,7 @@ def test_two_workers_share_the_cores_out(machine):
     assert is_whole_cores(first) and is_whole_cores(second), str(result)
     # The script uses no store, and that is all there is to say.
     assert [line[:34] for line in result.stderr.splitlines()] == ["ddprun: no worker connected to the",
-                                                                  "hint: to train together it calls t"], str(result)
+                                                                  "hint: to train together, call torc"], str(result)
 
 
 def test_more_workers_than_cores_are_not_bound_and_that_is_said_once(machine):

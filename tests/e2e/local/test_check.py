@@ -154,7 +154,7 @@ def test_an_own_name_on_loopback(hosts, key):
     hosts["b"].write_names(["127.0.1.1 b", *(f"{hosts[name].address} {name}" for name in "acd")])
     try:
         result = check(hosts, key)
-        assert said(result, "warning", r"b: names: its own name leads to 127.0.1.1, an address that no other node reaches"), str(result)
+        assert said(result, "warning", r"b: names: its own name resolves to 127.0.1.1, an address that no other node reaches"), str(result)
         assert result.code == 0, str(result)
         assert check(hosts, key, "--strict").code == 1
     finally:

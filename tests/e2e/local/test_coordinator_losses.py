@@ -144,7 +144,7 @@ def test_while_workers_are_stopped_its_host_is_cut_off_and_the_next_takes_over(j
     finally:
         job.hosts["a"].plug_in_again()
     assert cut_off.code == 125, str(cut_off)
-    assert "1 of 3 nodes can be reached from here, and the others may go on without them" in cut_off.stderr, str(cut_off)
+    assert "1 of 3 nodes can be reached from here, and the others may continue without them" in cut_off.stderr, str(cut_off)
     job.end()
 
 

@@ -136,7 +136,7 @@ def test_hosts_without_numbers_come_and_go(hosts, directory, key):
 
 @pytest.mark.parametrize(("nodes", "options", "sentence"), [
     ("2:3", ["--host-timeout", "60"], "a has a host timeout of 7 s and c has 60 s"),
-    ("3", [], "a goes on without a lost node and c ends with it"),
+    ("3", [], "a continues when a node is lost, but c ends"),
 ])
 def test_hosts_whose_limits_do_not_fit_together_do_not_start(hosts, directory, key, nodes, options, sentence):
     same = ["--rdzv-id", "x"]  # else different command lines are different launches

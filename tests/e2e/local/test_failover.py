@@ -128,7 +128,7 @@ def test_a_coordinator_whose_host_is_cut_off_stops_its_workers_before_the_next_a
     finally:
         job.hosts["a"].plug_in_again()
     assert cut_off.code == 125, str(cut_off)
-    assert "1 of 3 nodes can be reached from here, and the others may go on without them" in cut_off.stderr, str(cut_off)
+    assert "1 of 3 nodes can be reached from here, and the others may continue without them" in cut_off.stderr, str(cut_off)
     job.end()
 
 

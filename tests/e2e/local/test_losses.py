@@ -187,17 +187,17 @@ TWO_TASKS_A_NODE = {"PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0", "M
 
 
 @pytest.mark.parametrize(("options", "sentence", "hint", "env"), [
-    (["--nnodes", "3:2"], "--nnodes has its smaller number last: '3:2'", "write 2:3", {}),
+    (["--nnodes", "3:2"], "--nnodes has MIN above MAX: '3:2'", "write 2:3", {}),
     (["--nnodes", "0:2"], "--nnodes is not a number of nodes: '0:2'", "give a number above 0, or MIN:MAX", {}),
     (["--nnodes", "2", "--spares", "3"], "--spares 3 leaves 0 of 2 nodes (--nnodes), and 1 is needed",
      "give fewer spares, or more nodes", {}),
     (["--nnodes", "2", "--grow", "now"], "--grow requires --nnodes MIN:MAX or --spares",
      "the number of nodes is fixed otherwise", {}),
-    (["--nnodes", "1:2", "--host-timeout", "4"], "--host-timeout is too short for a job that goes on without a node: '4 s'",
+    (["--nnodes", "1:2", "--host-timeout", "4"], "--host-timeout is too short for a job that continues without a lost node: '4 s'",
      "give 7 s or more: a node that is cut off stops its workers in that time", {}),
     (["--nnodes", "1:2", "--rdzv-conf", "last_call_timeout=0"],
      "--rdzv-conf has a last_call_timeout that is not a time: '0'", "give seconds above 0", {}),
-    (["--spares", "1", "--dry-run"], "--spares needs one ddprun a node, and hydra has started one a task",
+    (["--spares", "1", "--dry-run"], "--spares requires one ddprun per node, but hydra started one per task",
      "start one ddprun on each node", TWO_TASKS_A_NODE),
 ], ids=["least-above-most", "none", "more-spares-than-nodes", "grow-alone", "host-timeout", "last-call", "two-a-node"])
 def test_what_cannot_be_is_refused_with_a_sentence_and_a_hint(hosts, options, sentence, hint, env):

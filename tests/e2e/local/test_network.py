@@ -124,7 +124,7 @@ def test_a_taken_port_is_an_error_with_a_hint(hosts, key):
         stranger.wait()
     assert result.code == 125, str(result)
     assert f"cannot listen for the other nodes on port {PORT} (address already in use)" in result.stderr
-    assert "hint: another program holds it" in result.stderr and "--master-port" in result.stderr
+    assert "hint: another program uses the port" in result.stderr and "--master-port" in result.stderr
 
 
 # Holds each of the given ports of all addresses: every other one listens and never speaks.
@@ -224,7 +224,7 @@ def test_a_crowd_of_strangers_after_the_start_learns_nothing(hosts, directory, k
     (directory / "end").touch()
     results = wait_all(both)
     assert codes(results) == [0, 0], as_text(results)
-    refusal = "the key files of the two hosts differ; copy the file that --key-file names from one to the other"
+    refusal = "the key files of the two hosts differ; copy the file of --key-file from one host to the other"
     greeted = f"44 bytes, then \2\0\0{chr(len(refusal))}{refusal}"
     assert answers == {name: {greeted if name == "ddprun" else "": 400} for name in kinds}, str(said)
 

@@ -120,7 +120,7 @@ def test_a_worker_in_uninterruptible_sleep_is_told_with_its_wait_channel_and_doe
     (freezer / "freezer.state").write_text("THAWED")
     assert result.code == 143, str(result)
     assert re.search(rf"ddprun: rank 1 on \S+ has not ended 3 s after SIGKILL: pid {pid} \(sh\) is in uninterruptible "
-                     r"sleep \(state D\)( in \w+)?\nhint: a driver, a file system or a frozen cgroup holds it, and no "
+                     r"sleep \(state D\)( in \w+)?\nhint: a driver, a file system or a frozen cgroup blocks it, and no "
                      r"signal ends it; see dmesg on ", result.stderr), str(result)
 
 
@@ -320,7 +320,7 @@ def test_a_spare_takes_the_place_of_a_host_with_a_stuck_worker(hosts, directory,
     (freezer / "freezer.state").write_text("THAWED")
     assert codes(results) == [0, 125, 0], as_text(results)
     assert "lost b (rank 1): SIGKILL has not ended its workers" in results[0].stderr, as_text(results)
-    assert "ddprun: c takes the place of b" in results[0].stderr, as_text(results)
+    assert "ddprun: c replaces b" in results[0].stderr, as_text(results)
     assert [(directory / f"1.{rank}").read_text().split()[1] for rank in range(2)] == ["a", "c"]
 
 

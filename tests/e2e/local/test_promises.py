@@ -85,7 +85,7 @@ OPTIONS = {
     "--no-restart-on": (["--max-restarts", "1", "--no-restart-on", "3", *SHOW, "exit 3"], "not restarted: exit code 3"),
     "--restart-backoff": (["--max-restarts", "1", "--restart-backoff", "7s"], "json:restarts.backoff_seconds.value=7.0"),
     "--standby": (["--max-restarts", "1", "--standby"], "json:restarts.standby.value=True"),  # test_standby.py
-    "--standby-memory": (["--standby-memory", "x", *TRUE], "is not a size of memory"),  # test_standby.py
+    "--standby-memory": (["--standby-memory", "x", *TRUE], "is not a memory size"),  # test_standby.py
     "--shutdown-timeout": (["--shutdown-timeout", "7s"], "json:shutdown_timeout_seconds.value=7.0"),
     "--signals-to-handle": (["--signals-to-handle", "SIGUSR1", *SHOW, "echo $TORCHELASTIC_SIGNALS_TO_HANDLE"], "SIGUSR1"),
     "--hang-timeout": (["--hang-timeout", "10ms", *TRUE], "is below one second"),  # test_hangs.py

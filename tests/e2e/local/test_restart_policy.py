@@ -13,7 +13,7 @@ from support.machine import Screen
 from support.manual import as_text, codes, start_all, wait_all
 
 SHELL = ("--no-python", "sh", "-c")
-SAID = "  not restarted: the same failure came twice in a row, and no worker made progress\n"
+SAID = "  not restarted: the same failure occurred twice in a row, and no worker made progress\n"
 TOUCH = 'touch "$DDPRUN_PROGRESS_FILE"'
 
 

@@ -41,7 +41,7 @@ def test_a_spare_has_the_ranks_of_a_killed_host_until_none_is_left(hosts, direct
     assert result.code == 125, str(result)
     said = result.stderr
     assert evidence.times_said(said, "; starting all workers again on 2 of 2 nodes") == 1, said
-    assert evidence.times_said(said, "ddprun: c takes the place of b") == 1, said
+    assert evidence.times_said(said, "ddprun: c replaces b") == 1, said
     assert "1 node left, and the job needs 2; no spare is left, as 2 of 3 nodes are lost: b, c" in said, said
 
 
@@ -105,7 +105,7 @@ def test_where_ddprun_starts_itself_the_job_goes_on_too(reachable, directory):
                                  KILLING.format(directory)], cwd=directory)
     assert result.code == 0, str(result)
     assert noted(directory, 1) == ["0 of 2 on a", "1 of 2 on c"], str(result)
-    assert evidence.times_said(result.stderr, "ddprun: c takes the place of b") == 1, str(result)
+    assert evidence.times_said(result.stderr, "ddprun: c replaces b") == 1, str(result)
     assert "lost the connection to ddprun" not in result.stderr, str(result)
 
 
@@ -115,7 +115,7 @@ def test_where_ddprun_starts_itself_the_job_goes_on_too(reachable, directory):
     (["--spares", "1"], "--spares 1 leaves none of 1 node"),
     (["--hosts", "a,b", "--spares", "2"], "the job has 2 nodes, 2 of them spare, but at least 1 must take part"),
     (["--nnodes", "2", "--spares", "1", "--host-timeout", "4"],
-     "--host-timeout is too short for a job that goes on without a node: '4 s'"),
+     "--host-timeout is too short for a job that continues without a lost node: '4 s'"),
 ])
 def test_what_cannot_be_is_refused(hosts, options, sentence):
     result = hosts["a"].run(["ddprun", *options, "--node-rank", "0", "--master-addr", "127.0.0.1", "--no-python", "true"]

@@ -97,7 +97,7 @@ def test_a_host_without_room_uses_the_original_and_says_so(hosts, directory, key
         for name, result in zip("abcd", results):
             place = str(data) if name == "b" else r"/tmp/small/ddprun-stage-0/data-[0-9a-f]{16}/data"
             assert re.fullmatch(f"{name} {place}\nbig\n", result.stdout), str(result)
-        said = f"ddprun: {data} is not staged on b and is used where it is: /tmp/small has 4 MiB free, 72 MiB are needed"
+        said = f"ddprun: {data} is not staged on b: /tmp/small has 4 MiB free, 72 MiB are needed; workers use the original"
         assert said in results[1].stderr, str(results[1])
         assert not any("is not staged" in results[other].stderr for other in (0, 2, 3)), as_text(results)
     finally:
@@ -112,7 +112,7 @@ def test_a_place_that_forbids_execution_is_not_used(hosts, directory, key, venv,
         result = start(hosts, 0, "--key-file", key, "--stage", str(venv), "--stage-to", "/tmp/noexec", "--no-python",
                        "sh", "-c", "echo $DDPRUN_STAGED", nodes=1).wait()
         assert (result.code, result.stdout) == (0, f"{venv}\n"), str(result)
-        assert f"{venv} is not staged on a and is used where it is: /tmp/noexec is mounted noexec" in result.stderr, str(result)
+        assert f"{venv} is not staged on a: /tmp/noexec is mounted noexec; workers use the original" in result.stderr, str(result)
     finally:
         hosts["a"].run(["umount", "/tmp/noexec"])
 
@@ -267,7 +267,7 @@ def test_a_file_that_is_another_than_it_was_leaves_all_hosts_with_the_original_a
     odd = "/sys/kernel/mm/transparent_hugepage/enabled"  # longer by its status than it is
     results = wait_all(start_all(hosts, "--key-file", key, "--stage", odd, "--no-python", "sh", "-c", "echo $DDPRUN_STAGED", nodes=3))
     assert codes(results) == [0] * 3 and [result.stdout for result in results] == [f"{odd}\n"] * 3, as_text(results)
-    said = f"{odd} is not staged on a and is used where it is: {odd} has changed while it was copied"
+    said = f"{odd} is not staged on a: {odd} has changed while it was copied; workers use the original"
     assert said in results[0].stderr, as_text(results)
     assert evidence.times_said(as_text(results), "is not staged") == 1, as_text(results)
     assert left(hosts) == []

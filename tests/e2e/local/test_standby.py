@@ -217,7 +217,7 @@ def test_a_package_that_does_more_than_to_wait_is_left_out(machine, torch_python
 @pytest.mark.parametrize(("package", "variable"), [("reads_attempt", "TORCHELASTIC_RESTART_COUNT"), ("copies_all", "MASTER_PORT")])
 def test_a_variable_that_an_import_has_read_must_be_the_same(machine, torch_python, packages, package, variable):
     assert loaded_before(machine, torch_python, [package]) == (
-        [], f"without a standby interpreter: {variable} is another one now, and was used by an import")
+        [], f"without a standby interpreter: {variable} has changed, and was used by an import")
 
 
 # In its first attempt, once there is a standby interpreter, this edits a file and fails.

@@ -115,7 +115,7 @@ def test_a_home_that_cannot_be_written_to_and_has_no_key_yet_is_named(program, n
     nobody["env"]["HOME"] = str(nobody["cwd"] / "home")
     done = run(two_nodes(program, "--no-python true"), program, nobody)
     assert done.stdout == "codes 125 125\n", str(done)
-    sentence = f"ddprun: cannot make the key file {nobody['env']['HOME']}/.ddprun/key: permission denied\nhint: name another place with --key-file\n"
+    sentence = f"ddprun: cannot create the key file {nobody['env']['HOME']}/.ddprun/key: permission denied\nhint: name another place with --key-file\n"
     assert done.stderr == 2 * sentence, str(done)
 
 

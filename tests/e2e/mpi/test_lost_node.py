@@ -31,13 +31,13 @@ def test_open_mpi_goes_on_if_it_is_told_to_recover(hosts, open_mpi, directory):
 def test_open_mpi_ends_the_job_else_and_ddprun_says_so_before(hosts, open_mpi, directory):
     result = run(hosts, open_mpi, directory)
     assert result.code != 0, str(result)
-    assert "Open MPI ends ddprun on all nodes when it is lost on one, without --enable-recovery\n" in result.stderr, str(result)
+    assert "Open MPI ends ddprun on all nodes when ddprun is lost on one, without --enable-recovery\n" in result.stderr, str(result)
 
 
 def test_hydra_ends_the_job_and_ddprun_says_so_before(hosts, hydra, directory):
     result = run(hosts, hydra, directory)
     assert result.code != 0, str(result)
-    assert "hydra ends ddprun on all nodes when it is lost on one" in result.stderr, str(result)
+    assert "hydra ends ddprun on all nodes when ddprun is lost on one" in result.stderr, str(result)
 
 
 def test_workers_go_on_without_a_host_that_is_silent(hosts, launcher, directory):

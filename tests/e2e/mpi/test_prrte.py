@@ -79,4 +79,4 @@ def test_prrte_ends_the_job_else_and_ddprun_says_so_before(hosts, prrte, directo
     result = lose_one(hosts, prrte, directory)
     assert result.code != 0, str(result)
     lacking = " ".join(recovery_of(prrte))
-    assert f"ends ddprun on all nodes when it is lost on one, without {lacking}\n" in result.stderr, str(result)
+    assert f"ends ddprun on all nodes when ddprun is lost on one, without {lacking}\n" in result.stderr, str(result)

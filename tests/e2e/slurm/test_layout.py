@@ -314,5 +314,5 @@ def test_a_container_without_the_job_s_variables_does_not_train_alone(cluster, d
     cleared = ["srun", "-N2", "-n2", "env", "-i", f"PATH={path}", "APPTAINER_CONTAINER=/x.sif"]
     result = cluster.run(*cleared, "ddprun", PRINT, str(directory))
     assert result.code == 125 and not list(directory.iterdir()), str(result)
-    assert "SLURM_JOB_ID did not enter its container (APPTAINER_CONTAINER is set)" in result.stderr, str(result)
+    assert "SLURM_JOB_ID is not set in its container (APPTAINER_CONTAINER is set)" in result.stderr, str(result)
     assert cluster.run(*cleared, "ddprun", "--standalone", "--no-python", "true").code == 0

@@ -156,7 +156,7 @@ def test_a_plain_srun_without_the_options_ends_with_the_node_and_ddprun_says_so_
     training = start(cluster, directory, f"{STRICT} --spares 1", "--no-kill")
     training.wait_until_held(0, 2)
     lacking = "without --no-kill --kill-on-bad-exit=0 --wait=0\n"
-    assert f"{NOTICE} it is lost on one, {lacking}" in training.output, training.output
+    assert f"{NOTICE} ddprun is lost on one, {lacking}" in training.output, training.output
     options = "srun --no-kill --kill-on-bad-exit=0 --wait=0 ddprun ..., in a job submitted with sbatch --no-kill\n"
     assert f"hint: {options}" in training.output, training.output
     set_down(cluster)
@@ -175,7 +175,7 @@ def test_a_job_without_no_kill_ends_with_the_node_whatever_srun_was_given(cluste
 
 @pytest.mark.parametrize(("srun", "said"), [
     ("SLURM_KILL_BAD_EXIT=0 SLURM_WAIT=0 srun", " a node fails, without --no-kill\n"),
-    ("srun --no-kill -K0", " it is lost on one, without --wait=0\n"),
+    ("srun --no-kill -K0", " ddprun is lost on one, without --wait=0\n"),
     ("SLURM_NO_KILL=set srun -W0 -K0", None),
 ])
 def test_what_srun_lacks_is_said_only_if_it_lacks_it(cluster, directory, srun, said):

@@ -114,7 +114,7 @@ TEST_CASE("a missing or unwanted value is named") {
   CHECK(error_for({"--nnodes", "--standalone", "t.py"}) ==
         "option --nnodes needs a value, and --standalone looks like another option | write --nnodes=N");
   CHECK(error_for({"-t"}) == "option --tee needs a value | write --tee=CHOICE");
-  CHECK(error_for({"--module=1"}) == "option --module takes no value: '--module=1' | write --module alone");
+  CHECK(error_for({"--module=1"}) == "option --module accepts no value: '--module=1' | write --module alone");
 }
 
 TEST_CASE("the words of the launch itself are kept as they were given, without those that only look") {

@@ -323,7 +323,7 @@ TEST_CASE("standby interpreters are for all workers of a node or for some") {
   CHECK(parse({"--standby=4"}).restarts.standby.value);
   CHECK(parse({"--standby=4"}).restarts.standbys == 4);
   CHECK(error_for({"--standby=0"}) ==
-        "--standby is no number of interpreters: '0' | give on, off, or how many on each node, 1 or more");
+        "--standby is not a number of interpreters: '0' | give on, off, or how many on each node, 1 or more");
 }
 
 TEST_CASE("the store is served by ddprun or by rank 0") {
@@ -337,7 +337,7 @@ TEST_CASE("the store is served by ddprun or by rank 0") {
   CHECK(parse({"--store=tree:8"}).store_tree.fan_out == 8);
   for (const std::string number : {"1", "1025", "", "x"})
     CHECK(error_for({"--store=tree:" + number}) ==
-          "--store is no store: 'tree:" + number + "' | give tree or tree:N with N from 2 to 1024");
+          "--store is not a store: 'tree:" + number + "' | give tree or tree:N with N from 2 to 1024");
   CHECK(error_for({"--store=agents"}) ==
         "--store is not one of agent, worker, flat, tree: 'agents' | did you mean agent?");
   CHECK(parse({"--key-file=k"}).key_file == "k");
@@ -379,7 +379,7 @@ TEST_CASE("an elastic number of nodes, and what belongs to it") {
   CHECK(two_to_four.last_call.value == Milliseconds{5000});
   CHECK_FALSE(parse({"--nnodes=4:4"}).least_nodes);
   CHECK_FALSE(parse({"--nnodes=1:4", "--nnodes=4"}).least_nodes);
-  CHECK(error_for({"--nnodes=4:2"}) == "--nnodes has its smaller number last: '4:2' | write 2:4");
+  CHECK(error_for({"--nnodes=4:2"}) == "--nnodes has MIN above MAX: '4:2' | write 2:4");
   CHECK(error_for({"--nnodes=2", "--grow=now"}) ==
         "--grow requires --nnodes MIN:MAX or --spares | the number of nodes is fixed otherwise");
   CHECK(two_to_four.host_timeout.value == Milliseconds{10000});  // 20 s where a lost node ends the job
@@ -392,10 +392,8 @@ TEST_CASE("an elastic number of nodes, and what belongs to it") {
   CHECK(error_for({"--nnodes=1:2", "--grow=soon"}) ==
         "--grow is not one of now, at-restart, never: 'soon' | give one of them");
   CHECK(error_for({"--nnodes=1:2", "--host-timeout=4s"}) ==
-        "--host-timeout is too short for a job that goes on without a node: '4 s' | give 7 s or more: a node "
-        "that is cut off "
-        "stops its "
-        "workers in that time");
+        "--host-timeout is too short for a job that continues without a lost node: '4 s' | give 7 s or more: "
+        "a node that is cut off stops its workers in that time");
   CHECK(
       error_for({"--nnodes=1:2", "--join-timeout=5", "--rdzv-conf=last_call_timeout=60"}) ==
       "--rdzv-conf last_call_timeout is 60 s, longer than --join-timeout 5 s | give a shorter one: it counts "
@@ -467,7 +465,7 @@ TEST_CASE("folding is chosen by word, and a rate is a size") {
   CHECK(error_for({"--fold=no"}) == "--fold is neither on nor off: 'no' | --fold alone means on");
   CHECK(parse({"--output-rate=1M"}).output.rate == std::uint64_t{1} << 20);
   CHECK(error_for({"--output-rate=10"}) ==
-        "--output-rate is not a size: '10' | give the bytes of a second from 1k on, as in 1M");
+        "--output-rate is not a size: '10' | give bytes per second, 1k or more, as in 1M");
 }
 
 TEST_CASE("torchrun's variable for the prefix counts where no option does") {

@@ -487,7 +487,7 @@ TEST_CASE("a taken port is skipped; when there is no other the sentence names it
     CHECK(error.what() ==
           "cannot listen for the other nodes on port " + std::to_string(taken) + " (address already in use)");
     CHECK(error.hint() ==
-          "another program holds it, perhaps an earlier run; choose another one with --master-port");
+          "another program uses the port, perhaps an earlier run; choose another port with --master-port");
   }
 }
 

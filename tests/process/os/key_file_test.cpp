@@ -147,7 +147,7 @@ TEST_CASE("a key file that is not safe or not a key is refused with what to do")
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   CHECK(refusal(fifo).what == "cannot use the key file " + fifo + ": it is not a regular file");
   CHECK(refusal("/nonexistent/folder/key") ==
-        Refusal{"cannot make the key file /nonexistent/folder/key: no such file or directory",
+        Refusal{"cannot create the key file /nonexistent/folder/key: no such file or directory",
                 "name another place with --key-file"});
   CHECK(refusal("/dev/null/key").what == "cannot read the key file /dev/null/key: not a directory");
 }

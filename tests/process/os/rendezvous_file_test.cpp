@@ -105,6 +105,6 @@ TEST_CASE("what may be somebody else's word is not read") {
 TEST_CASE("a folder that takes no file is named") {
   const auto made = [] { const RendezvousFile file("/proc/no/meet", "x"); };
   CHECK(error_of(made) ==
-        "cannot make the rendezvous file /proc/no/meet: no such file or directory | name a folder that all "
+        "cannot create the rendezvous file /proc/no/meet: no such file or directory | name a folder that all "
         "hosts share with --rdzv-dir | 125");
 }

@@ -74,7 +74,7 @@ TEST_CASE("a folder that is there already, or a link, is nobody's to use") {
   std::filesystem::create_directory_symlink("/tmp", outside.path() + "/link");
   CHECK(error_of([&] {
           TempDir(Places{outside.path() + "/there", outside.path() + "/link"});
-        }) == "cannot make the temporary folder " + outside.path() + "/there or " + outside.path() +
+        }) == "cannot create the temporary folder " + outside.path() + "/there or " + outside.path() +
                   "/link: file exists | set TMPDIR to a folder that can be written to | 125");
   CHECK(TempDir(Places{outside.path() + "/there", outside.path() + "/free"}).path() ==
         outside.path() + "/free");

@@ -120,14 +120,12 @@ TEST_CASE("where the key files differ, the line that copies one of them is told"
   CHECK(told(options) == start + "on the refused host: scp n1:.ddprun/key ~/.ddprun/key");
   options.place.address = sourced(std::string("10.0.0.1"), "--master-addr");
   CHECK(told(options) == start + "on the refused host: scp 10.0.0.1:.ddprun/key ~/.ddprun/key");
-  CHECK(
-      make_authenticator({}, {}, one.snapshot, "SkyPilot")
-          .open(rendezvous::ProofMethod::key_file, sealed)
-          .text ==
-      start +
-          "where they share no home directory, set DDPRUN_SECRET to the same value on every node, or name a "
-          "file that all of them can read with --key-file");
+  CHECK(make_authenticator({}, {}, one.snapshot, "SkyPilot")
+            .open(rendezvous::ProofMethod::key_file, sealed)
+            .text == start +
+                         "if the hosts share no home directory, set DDPRUN_SECRET to the same value on every "
+                         "node, or name a file that all of them can read with --key-file");
   const os::TempDir elsewhere(std::nullopt);
   options.key_file = elsewhere.path() + "/mine";
-  CHECK(told(options) == start + "copy the file that --key-file names from one to the other");  // and no path
+  CHECK(told(options) == start + "copy the file of --key-file from one host to the other");  // and no path
 }

@@ -64,12 +64,12 @@ TEST_CASE("JSON of a place that is not what it should be is refused by name") {
     return refusal_of({{"SM_HOSTS", hosts}, {"SM_CURRENT_HOST", "algo-1"}});
   };
   CHECK(sagemaker("{}") == "cannot use SM_HOSTS: its hosts are not a list");
-  CHECK(sagemaker("[1]") == "cannot use SM_HOSTS: its list of hosts has something else than names");
+  CHECK(sagemaker("[1]") == "cannot use SM_HOSTS: its list of hosts has something other than names");
   CHECK(sagemaker("[]").empty());
   const auto vertex = [](const std::string& rest) {
     return refusal_of({{"CLUSTER_SPEC", R"({"cluster":{"workerpool0":["a:1"])" + rest + "}"}});
   };
-  CHECK(vertex("}") == "cannot use CLUSTER_SPEC: it does not say which task this is");
+  CHECK(vertex("}") == "cannot use CLUSTER_SPEC: it does not name the task of this process");
   CHECK(vertex(R"(},"task":{"type":"workerpool0","index":-1})") ==
         "cannot use CLUSTER_SPEC: its task has no index from 0");
   CHECK(vertex(R"(,"workerpool1":{}},"task":{"type":"workerpool0","index":0})") ==

@@ -115,8 +115,8 @@ TEST_CASE("host files of Open MPI and hydra are read alike") {
   CHECK_FALSE(parse_hostfile("a\nb\n", "hosts").slots);
   CHECK(parse_hostfile("a\nb\na\n", "hosts").slots);
   CHECK(usage_error_of([] { parse_hostfile("a\n-oProxyCommand=x\n", "my hosts"); }) ==
-        "my hosts line 2 has an invalid host name: '-oProxyCommand=x' | write host names with commas between "
-        "them, as in n1,n2 or n[1-4]");
+        "my hosts line 2 has an invalid host name: '-oProxyCommand=x' | write host names separated by "
+        "commas, as in n1,n2 or n[1-4]");
   CHECK(usage_error_of([] { parse_hostfile("# none\n", "my hosts"); }) ==
         "my hosts names no host | write one host on each line");
 }
@@ -139,6 +139,6 @@ TEST_CASE("--hosts takes lists and ranges, each host once") {
   CHECK(usage_error_of([] { parse_hosts("", "--hosts"); }) ==
         "--hosts names no host | give host names, as in --hosts n1,n2");
   CHECK(usage_error_of([] { parse_hosts("a;b", "--hosts"); }) ==
-        "--hosts is not a host list: ';' is not allowed in host names in \"a;b\" | write host names with "
-        "commas between them, as in n1,n2 or n[1-4]");
+        "--hosts is not a host list: ';' is not allowed in host names in \"a;b\" | write host names "
+        "separated by commas, as in n1,n2 or n[1-4]");
 }

@@ -68,5 +68,5 @@ TEST_CASE("where a rank waits, the collective and the user's own line are named"
   view.collective->pending = false;
   CHECK(describe_place(view) ==
         "is at train.py:44 in step (x.py:3 in all_reduce), last collective: all_reduce #6 (1000 float)");
-  CHECK(describe_place(RankView{}) == "shows nothing of where it is");
+  CHECK(describe_place(RankView{}) == "shows no stack and no collective");
 }

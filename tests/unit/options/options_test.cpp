@@ -41,7 +41,7 @@ TEST_CASE("a number of nodes that is none says so") {
     CHECK(nodes_error(text) == "--nnodes is not a number of nodes: '" + std::string(text) +
                                    "' | give a number above 0, or MIN:MAX");
   }
-  CHECK(nodes_error("4:2") == "--nnodes has its smaller number last: '4:2' | write 2:4");
+  CHECK(nodes_error("4:2") == "--nnodes has MIN above MAX: '4:2' | write 2:4");
 }
 
 TEST_CASE("workers are a number or one of four words") {
@@ -100,7 +100,7 @@ TEST_CASE("an endpoint that is none shows the forms there are") {
 TEST_CASE("a host takes no port") {
   CHECK(parse_host("[0:0:0:0:0:0:0:1]", "--master-addr") == "0:0:0:0:0:0:0:1");
   CHECK(usage_error_of([] { parse_host("n1:29500", "--master-addr"); }) ==
-        "--master-addr takes no port: 'n1:29500' | give the address alone, n1");
+        "--master-addr accepts no port: 'n1:29500' | give the address alone, n1");
 }
 
 TEST_CASE("a rendezvous configuration may be quoted as a whole or in part") {

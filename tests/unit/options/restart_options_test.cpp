@@ -18,7 +18,7 @@ TEST_CASE("what is no list of exit codes is refused with the right form") {
   for (const std::string text : {"", "0", "256", "x", "3,", "-3", "3;4", "1e2", "99999999999999999999"}) {
     CAPTURE(text);
     CHECK(text_for(text) == "--no-restart-on is not a list of exit codes: '" + text +
-                                "' | give codes from 1 to 255, as in 3 or 3,64; 128+n stands for signal n");
+                                "' | give codes from 1 to 255, as in 3 or 3,64; 128+n means signal n");
   }
   CHECK(text_for("3-5") ==
         "--no-restart-on is not a list of exit codes: '3-5' | name each code, as in 3,4,5: ranges are not "

@@ -37,6 +37,6 @@ TEST_CASE("a rotation is a size and a number of older files") {
   for (const char* text : {"", "0", "1000", "M", "1M:", "1M:x", "1M:-1", "1X", "9999999999T"}) {
     CHECK(usage_error_of([&] { parse_rotation(text, "--log-rotate"); }) ==
           "--log-rotate is not a size of log files: '" + std::string(text) +
-              "' | give a size from 1k on and the number of older files to keep, as in 100M:5");
+              "' | give a size of 1k or more and the number of older files to keep, as in 100M:5");
   }
 }

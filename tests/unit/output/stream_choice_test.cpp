@@ -53,7 +53,7 @@ TEST_CASE("a list of ranks is sorted and has each rank once") {
   for (const char* text : {"", "0,", "a", "-1", "0;1"}) {
     CAPTURE(text);
     CHECK(ranks_error(text) == "--local-ranks-filter is not a list of local ranks: '" + std::string(text) +
-                                   "' | give numbers from 0 on with commas between them, as in 0,1,2");
+                                   "' | give numbers from 0, separated by commas, as in 0,1,2");
   }
 }
 TEST_CASE("a stream is chosen by its local rank, and ranks that are not named are not") {
@@ -76,7 +76,7 @@ TEST_CASE("ranks of the console are numbers and ranges") {
   for (const char* text : {"", "0,", "5-3", "-1", "a", "1-2-3", "1-"}) {
     CHECK(usage_error_of([&] { parse_rank_ranges(text, "--ranks"); }) ==
           "--ranks is not a list of ranks: '" + std::string(text) +
-              "' | give ranks and ranges with commas between them, as in 0,8-15, or all or none");
+              "' | give ranks and ranges separated by commas, as in 0,8-15, or all or none");
   }
 }
 

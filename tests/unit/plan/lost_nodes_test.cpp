@@ -29,11 +29,12 @@ TEST_CASE("an srun that ends all tasks with a failed node is named before the st
   const NodeProposal node = elastic_node("srun");
   CHECK(find_strict_launcher(node, started_by({false, false, 0})) ==
         allocation::Notice{"srun ends ddprun on all nodes when a node fails, without --no-kill", k_hint});
-  CHECK(find_strict_launcher(node, started_by({true, true, 0})) ==
-        allocation::Notice{
-            "srun ends ddprun on all nodes when it is lost on one, without --kill-on-bad-exit=0", k_hint});
+  CHECK(
+      find_strict_launcher(node, started_by({true, true, 0})) ==
+      allocation::Notice{
+          "srun ends ddprun on all nodes when ddprun is lost on one, without --kill-on-bad-exit=0", k_hint});
   CHECK(find_strict_launcher(node, started_by({false, true, 30})) ==
-        allocation::Notice{"srun ends ddprun on all nodes when it is lost on one, without --no-kill "
+        allocation::Notice{"srun ends ddprun on all nodes when ddprun is lost on one, without --no-kill "
                            "--kill-on-bad-exit=0 --wait=0",
                            k_hint});
 }
@@ -57,17 +58,18 @@ TEST_CASE(
 
 TEST_CASE("MPI launchers that end all with one are named too") {
   CHECK(find_strict_launcher(elastic_node("hydra"), {}) ==
-        allocation::Notice{"hydra ends ddprun on all nodes when it is lost on one",
+        allocation::Notice{"hydra ends ddprun on all nodes when ddprun is lost on one",
                            "start ddprun by ssh (--launcher), srun or mpiexec of Open MPI"});
   CHECK(find_strict_launcher(elastic_node("Open MPI"), {}) ==
         allocation::Notice{
-            "Open MPI ends ddprun on all nodes when it is lost on one, without --enable-recovery", ""});
+            "Open MPI ends ddprun on all nodes when ddprun is lost on one, without --enable-recovery", ""});
   facts::Snapshot recovering;
   recovering.environment["OMPI_MCA_orte_enable_recovery"] = "1";
   CHECK_FALSE(find_strict_launcher(elastic_node("Open MPI"), recovering));
-  CHECK(find_strict_launcher(elastic_node("PRRTE"), {}) ==
-        allocation::Notice{
-            "PRRTE ends ddprun on all nodes when it is lost on one, without --runtime-options recoverable",
-            ""});
+  CHECK(
+      find_strict_launcher(elastic_node("PRRTE"), {}) ==
+      allocation::Notice{
+          "PRRTE ends ddprun on all nodes when ddprun is lost on one, without --runtime-options recoverable",
+          ""});
   CHECK_FALSE(find_strict_launcher(elastic_node("ssh"), {}));
 }

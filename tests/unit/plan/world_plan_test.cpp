@@ -125,7 +125,7 @@ TEST_CASE("agents that disagree about what a lost node means are told so") {
   std::vector<Announcement> announcements{node(0, "n1", 1, 0), node(1, "n2", 1, 1)};
   announcements[1].host_timeout = Milliseconds{10000};
   CHECK(refusal(announcements) ==
-        "n2 goes on without a lost node and n1 ends with it / give all nodes the same --nnodes and --spares");
+        "n2 continues when a node is lost, but n1 ends / give all nodes the same --nnodes and --spares");
   announcements[0].host_timeout = Milliseconds{7000};
   CHECK(refusal(announcements) ==
         "n1 has a host timeout of 7 s and n2 has 10 s / give all nodes the same --host-timeout");

@@ -69,7 +69,7 @@ TEST_CASE("a lost host's ranks go to a spare, and the others keep theirs") {
   CHECK(play.sent<Start>()[0].second.assignment.world_size == 6);
   CHECK(noticed(play) ==
         "lost n2 (ranks 2-3): the host no longer answers; starting all workers again on 3 of 3 nodes\n"
-        "n4 takes the place of n2\n");
+        "n4 replaces n2\n");
   CHECK(play.all<ShowRestart>().empty());
 }
 
@@ -152,7 +152,7 @@ TEST_CASE("a host whose workers fail first twice in a row is replaced") {
   play.log.clear();
   fail_and_restart(play, 2, 5, 1);
   CHECK(started(play) == Ranks{{0, 0}, {1, 2}, {3, 4}});
-  CHECK(noticed(play) == "n3 failed first in 2 attempts; n4 takes its place\n");
+  CHECK(noticed(play) == "n3 failed first in 2 attempts; n4 replaces it\n");
   CHECK(standing_by(play) == std::vector<int>{2});
   play.log.clear();
   fail_and_restart(play, 3, 4, 2);  // nobody is left that would be better

@@ -131,7 +131,7 @@ TEST_CASE("an agent that left before the start frees its place, and one too many
   CHECK(play.all<OpenStore>().size() == 1);
   play.say(2, unnumbered(2, 2));
   REQUIRE(play.sent<Refused>().size() == 1);
-  CHECK(play.sent<Refused>()[0].second.reason == "the job has all its 2 nodes without n3");
+  CHECK(play.sent<Refused>()[0].second.reason == "the job already has all its 2 nodes; n3 cannot join");
   Play other(manual(3));
   other.say(0, join_of(0, 3));
   other.say(1, unnumbered(1, 3));
@@ -1060,7 +1060,7 @@ TEST_CASE("the same failure twice without progress ends the job, and says so") {
   CHECK(play.all<EndJob>().empty());
   fail_attempt(play, 1, 2s);
   CHECK(play.end().failure == failure_of(1, 1));
-  CHECK(play.end_text() == "the same failure came twice in a row, and no worker made progress");
+  CHECK(play.end_text() == "the same failure occurred twice in a row, and no worker made progress");
   CHECK(play.end().hint.starts_with("--restart-policy always "));
   const auto ends = play.sent<Finish>();
   REQUIRE(ends.size() == 2);

@@ -50,8 +50,8 @@ TEST_CASE("why a worker was not started is told by the stage that failed") {
   CHECK(reason(ENOENT, StartStage::working_directory) == "working directory: no such file");
   CHECK(reason(EPERM, StartStage::group) == "group: operation not permitted");
   const ExitStatus refused{
-      ExitStatus::Kind::not_started, 0, {}, false, "cannot make a pipe: too many open files"};
-  CHECK(describe(failure_with(refused)).ends_with("rank 3: cannot make a pipe: too many open files"));
+      ExitStatus::Kind::not_started, 0, {}, false, "cannot create a pipe: too many open files"};
+  CHECK(describe(failure_with(refused)).ends_with("rank 3: cannot create a pipe: too many open files"));
 }
 
 TEST_CASE("exit codes follow the first failure and the habits of env(1), timeout(1) and shells") {
@@ -63,7 +63,7 @@ TEST_CASE("exit codes follow the first failure and the habits of env(1), timeout
         127);
   CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, EAGAIN, StartStage::process, false}) == 125);
   CHECK(exit_code_of(ExitStatus{ExitStatus::Kind::not_started, 0, StartStage::process, false,
-                                "cannot make a pipe"}) == 125);
+                                "cannot create a pipe"}) == 125);
 
   Cause cause;
   CHECK(exit_code_of(cause) == 0);

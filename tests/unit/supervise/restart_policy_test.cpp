@@ -98,7 +98,7 @@ TEST_CASE("the end by the policy says so and how it would have gone on") {
   RestartPolicy policy(3, {});
   CHECK(policy.note_end({exited(1), 2s}).why.empty());
   const RestartDecision decision = policy.note_end({exited(1), 2s});
-  CHECK(decision.why == "the same failure came twice in a row, and no worker made progress");
+  CHECK(decision.why == "the same failure occurred twice in a row, and no worker made progress");
   CHECK(decision.hint ==
         "--restart-policy always restarts without progress too; progress is a run of 5 min (--min-progress) "
         "or touching $DDPRUN_PROGRESS_FILE");

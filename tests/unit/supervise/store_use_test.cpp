@@ -20,7 +20,7 @@ TEST_CASE("a store that no worker reaches is a question about the script") {
       "no worker has reached the store within 60 s; does the script set MASTER_PORT or start ranks itself?");
   CHECK(notice.hint ==
         "call torch.distributed.init_process_group() without an address, and start no ranks in the script; "
-        "the job goes on");
+        "the job continues");
 }
 
 TEST_CASE("a script that ran once a worker without torch.distributed is told so") {
@@ -29,6 +29,6 @@ TEST_CASE("a script that ran once a worker without torch.distributed is told so"
         "no worker connected to the store that torch.distributed uses: the script ran 4 times, once in each "
         "worker");
   CHECK(notice.hint ==
-        "to train together it calls torch.distributed.init_process_group(); to run once it needs "
+        "to train together, call torch.distributed.init_process_group() in the script; to run it once, add "
         "--nproc-per-node 1");
 }

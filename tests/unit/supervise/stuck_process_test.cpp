@@ -9,7 +9,7 @@ TEST_CASE("a process in uninterruptible sleep is told with the place in the kern
   StuckProcess process{4711, "python3", 'D', "nvidia_close", 0, {}};
   CHECK(describe(process) == "pid 4711 (python3) is in uninterruptible sleep (state D) in nvidia_close");
   CHECK(hint_for(process, "n1") ==
-        "a driver, a file system or a frozen cgroup holds it, and no signal ends it; see dmesg on n1");
+        "a driver, a file system or a frozen cgroup blocks it, and no signal ends it; see dmesg on n1");
   process.wait_channel.clear();
   CHECK(describe(process) == "pid 4711 (python3) is in uninterruptible sleep (state D)");
   process.state = 'R';

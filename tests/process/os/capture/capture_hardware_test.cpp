@@ -129,7 +129,7 @@ TEST_CASE("a driver's library that fails leaves what the kernel's files tell, an
   const std::string fake = DDPRUN_FAKE_NVML;
   CHECK(doubt("hang", Milliseconds{200}, fake) == "the GPU driver's library gave no answer within 200 ms");
   CHECK(doubt("crash", k_ample, fake) == "the GPU driver's library failed (ended by signal 9)");
-  CHECK(doubt("refuse", k_ample, fake) == "the GPU driver's library " + fake + " says: Driver Not Loaded");
+  CHECK(doubt("refuse", k_ample, fake) == "the GPU driver's library " + fake + " reports: Driver Not Loaded");
   CHECK(doubt("", k_ample, "libm.so.6") == "the GPU driver's library libm.so.6 lacks a function");
   CHECK(
       doubt("", k_ample, "libnothing.so.7") ==

@@ -123,7 +123,7 @@ TEST_CASE("of torch 2.8 and 2.9 the recorder of NCCL is asked, which is empty fo
         say(asked, std::string(k_good) + R"({"entries":[)" + (empty ? "" : entry) + "]}");
       },
       false);
-  CHECK(text == (empty ? "shows nothing of where it is" : "answers, waits in all_reduce #3"));
+  CHECK(text == (empty ? "shows no stack and no collective" : "answers, waits in all_reduce #3"));
 }
 
 TEST_CASE("a server that answers wrongly, too much, or for ever does no harm") {

@@ -172,7 +172,7 @@ TEST_CASE("a server that is gone, silent or endless ends the key-value space wit
   Script half = first(2);
   half.back() = "cmd=maxes kvsname_max=2";
   CHECK(answer_to(half, request_with(Milliseconds{3000})).text ==
-        "it said nothing for 3 s when asked for get_maxes");
+        "it sent nothing for 3 s when asked for get_maxes");
   CHECK(answer_to({std::string(facts::k_max_pmi_line + 1, 'x')}).text ==
         "it sent an endless line when asked for init");
   CHECK(answer_to({"nonsense\n"}).text == "it answered init with 'nonsense'");

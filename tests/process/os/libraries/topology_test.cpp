@@ -241,16 +241,16 @@ TEST_CASE("a topology that cannot be used is named with its reason") {
     return refusal(write_file(folder, "node", contents));
   };
   CHECK(refusal("pack:2 core:x pu:2") ==
-        "hwloc says: Synthetic string doesn't have a number of objects at 'x pu:2'");
+        "hwloc reports: Synthetic string doesn't have a number of objects at 'x pu:2'");
   CHECK(refusal("gone.xml") == "no such file or directory");
   CHECK(refused("pack 2") == "it is neither XML nor JSON");
   CHECK(refused("{\"nodes\": []}") == "nodes must list one NUMA node or more");
   CHECK(refused("<html></html>") == "it is not XML as hwloc writes it");
   CHECK(refused(read_example().substr(0, 1000)) == "it is not XML as hwloc writes it");
   CHECK(refused(changed_example("\"Machine\"", "\"Machina\"")) ==
-        "hwloc says: unrecognized object type string Machina");
+        "hwloc reports: unrecognized object type string Machina");
   CHECK(refused(changed_example("\"Machine\"", "\"\033[2J\"")) ==
-        "hwloc says: unrecognized object type string \\x1b[2J");
+        "hwloc reports: unrecognized object type string \\x1b[2J");
   CHECK(error_of([&] { load_topology(folder.path()); }) ==
         "cannot read " + folder.path() + ": is a directory |  | 2");
 }
