@@ -53,7 +53,7 @@ TEST_CASE("once all agents are quiet the ranks are looked at, and the one that i
   CHECK(cause.kind == supervise::Cause::Kind::worker_failed);
   CHECK(cause.failure.rank == GlobalRank{3});
   CHECK(cause.failure.host == "n2");
-  CHECK(supervise::describe(cause).starts_with("rank 3 on n2 hangs: it shows nothing"));
+  CHECK(supervise::describe(cause).starts_with("rank 3 on n2 hangs: it shows no stack"));
   CHECK(supervise::describe(cause).ends_with("no rank has shown a sign of life for 20 s"));
   CHECK(supervise::exit_code_of(cause) == 124);
 }
