@@ -244,7 +244,7 @@ def test_a_node_that_hangs_in_its_check_is_named_and_ends(hosts, key, nodes):
     for pid in wait_until(f"the check runs on {name}", worker):
         subprocess.run(["kill", "-STOP", str(pid)], check=False)
     results = wait_all(processes)
-    assert results[0].code == 1 and re.search(rf"error: ({name}: check: .* gave no result|a: check: rank {rank} did not report)", results[0].stdout), as_text(results)
+    assert results[0].code == 1 and re.search(rf"error: ({name}: check: .* sent no result|a: check: rank {rank} did not report)", results[0].stdout), as_text(results)
 
 
 def test_nodes_that_fail_are_named_in_a_file(hosts, key, directory):
