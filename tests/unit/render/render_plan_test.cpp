@@ -8,11 +8,11 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "catch.hpp"
+#include "manual_keys.hpp"
 #include "node_scenes.hpp"
 #include "plan_cases.hpp"
 #include "plan_node.hpp"
 #include "render/node_picture.hpp"
-#include "test_paths.hpp"
 
 using namespace ddprun;
 using namespace ddprun::render;
@@ -58,19 +58,6 @@ Keys printed_keys() {
   return keys;
 }
 
-// The tags of the section: ".B KEY" after ".TP" or ".TQ".
-Keys documented_keys() {
-  Keys keys;
-  const std::string manual = test::read_text(DDPRUN_MANUAL);
-  const std::size_t start = manual.find(".SH THE PLAN AS JSON\n");
-  REQUIRE(start != std::string::npos);
-  const auto lines = split(manual.substr(start, manual.find("\n.SH ", start + 1) - start), '\n');
-  for (std::size_t i = 1; i < lines.size(); ++i) {
-    if (lines[i - 1] == ".TP" || lines[i - 1] == ".TQ") keys.insert(lines[i].substr(3));
-  }
-  return keys;
-}
-
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 plan::LaunchPlan plan_of(const std::string& name, facts::Snapshot& snapshot) {
@@ -82,7 +69,7 @@ plan::LaunchPlan plan_of(const std::string& name, facts::Snapshot& snapshot) {
 }  // namespace
 
 TEST_CASE("the manual names the keys of the plan as JSON and no others") {
-  CHECK(printed_keys() == documented_keys());
+  CHECK(printed_keys() == test::keys_in_manual("THE PLAN AS JSON"));
 }
 
 TEST_CASE("every key of the plan is always there") {

@@ -1,6 +1,10 @@
 #include "status/job_status.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.hpp"
 #include "catch.hpp"
+#include "manual_keys.hpp"
 
 using namespace ddprun;
 using namespace ddprun::status;
@@ -34,6 +38,33 @@ JobStatus job() {
   status.here = {{"n1", Milliseconds{5000}, {worker_of(0), worker_of(1)}},
                  {"n2", Milliseconds{90000}, {worker_of(2), worker_of(3)}}};
   return status;
+}
+
+// A worker of which everything is known.
+WorkerStatus whole_worker() {
+  WorkerStatus worker = worker_of(0);
+  worker.gpu = "0";
+  worker.gpu_percent = 97;
+  worker.gpu_memory = worker.io = std::uint64_t{1};
+  worker.own_cpu = worker.progress_age = Milliseconds{1};
+  worker.exit_code = 0;
+  worker.standby = "ready";
+  worker.view = {true, inspect::Collective{"all_reduce", "default_pg", 7, "1000 float", true, Milliseconds{1}},
+                 inspect::NcclCounts{7, 1}, {{"train.py", 88, "step"}}, {{"sleep", "libc.so.6"}}, "ValueError",
+                 true, "stopped (state T)", "it does not answer", "Thread 1"};
+  return worker;
+}
+
+// "nodes[].workers[].rank": the spelling of the manual.
+void collect_keys(const nlohmann::json& value, const std::string& path, std::set<std::string>& keys) {
+  if (value.is_object()) {
+    for (const auto& [key, member] : value.items())
+      collect_keys(member, path.empty() ? key : path + "." + key, keys);
+  } else if (value.is_array() && !value.empty() && value[0].is_object()) {
+    for (const auto& element : value) collect_keys(element, path + "[]", keys);
+  } else {
+    keys.insert(path);
+  }
 }
 
 JobStatus second_look(JobStatus status) {
@@ -142,6 +173,17 @@ TEST_CASE("as JSON it has the CPU use too") {
   const std::string text = render_status_json({second_look(before)}, {before});
   CHECK(text.starts_with("[\n"));
   CHECK(text.find("\"cpu_percent\": 150") != std::string::npos);
+}
+
+TEST_CASE("the manual names the keys of the status as JSON and no others") {
+  JobStatus before = job();
+  before.coordinator = "n0";
+  before.silent = {"n3"};
+  before.here = {{"n1", Milliseconds{5000}, {whole_worker()}}};
+  std::set<std::string> printed;
+  const std::string text = render_status_json({second_look(before)}, {before});
+  collect_keys(read_json_text(text)[0], "", printed);
+  CHECK(printed == test::keys_in_manual("THE STATUS AS JSON"));
 }
 
 TEST_CASE("the stacks of many ranks are shortened before a rank is left out") {
