@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 import signal
-import termios
-import time
 
 from support import written_lines
 from support.manual import as_text, codes, start_all, wait_all, wait_for_files
-from support.hosts import wait_until
+from support.hosts import is_full, wait_until
 
 SHELL = ("--no-python", "sh", "-c")
 LINES = f"python3 {written_lines.__file__}"
@@ -52,18 +49,6 @@ def test_a_reader_that_stands_still_holds_every_host_up_and_loses_nothing(hosts,
     assert codes(results) == [0, 0]
     found = written_lines.look_at(results[0].stdout.encode(), 2, 200, size)
     assert found.is_whole, str(found)
-
-
-def is_full(process) -> bool:
-    """Much is in the pipe that nobody reads, and it does not become more."""
-    before = unread(process)
-    time.sleep(0.2)
-    return 30_000 < before == unread(process)
-
-
-def unread(process) -> int:
-    amount = fcntl.ioctl(process.popen.stdout.fileno(), termios.FIONREAD, b"\0\0\0\0")
-    return int.from_bytes(amount, "little")
 
 
 def test_a_host_that_loses_the_coordinator_says_so_on_its_own(hosts, directory, key):

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from support import manual, programs, random_writer
-from support.hosts import wait_until
+from support.hosts import is_full, wait_until
 from support.machine import Machine, python_program
 
 # Of the random test in all; DDPRUN_TEST_SEED repeats one run of each sink.
@@ -151,23 +151,13 @@ def test_a_failure_is_reported_and_the_others_stop_although_nobody_reads(machine
               "sys.exit('boom')\n")
     program = machine.start("--nproc-per-node", "2", *python_program(script))
     machine.wait_for_files("flooding")
-    wait_until("the flooding worker has to wait for us", lambda: is_blocked(program))
+    wait_until("the flooding worker has to wait for us", lambda: is_full(program))
     (machine.directory / "fail").touch()
     machine.wait_for_files("stopped")
     result = program.wait()
     assert result.code == 1, result.stderr
     assert re.search(r"^ddprun: rank 1 on \S+ exited with code 1\n(.*\n)*  \| boom$", result.stderr, re.MULTILINE), result.stderr
     assert set(result.stdout.splitlines()) == {"x" * 1000, "last words"}
-
-
-def is_blocked(program) -> bool:
-    """ddprun's output is full: what is in its pipe stays there."""
-    import fcntl
-    import termios
-    descriptor = program.popen.stdout.fileno()
-    amount = fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0")
-    time.sleep(0.1)
-    return int.from_bytes(amount, "little") > 60_000 and amount == fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0")
 
 
 def test_nobody_reads_on_one_of_two_hosts_and_the_restart_comes_all_the_same(hosts, directory):
@@ -182,7 +172,7 @@ def test_nobody_reads_on_one_of_two_hosts_and_the_restart_comes_all_the_same(hos
     processes = manual.start_all(hosts, "--nproc-per-node", "2", "--max-restarts", "1", "--no-python", python, "-c",
                                   script)
     wait_until("rank 2 floods", (directory / "flooding").exists)
-    wait_until("rank 2 has to wait for us", lambda: is_blocked(processes[1]))
+    wait_until("rank 2 has to wait for us", lambda: is_full(processes[1]))
     (directory / "fail").touch()
     manual.wait_for_files(directory, "again.*", 4)
     results = manual.wait_all(processes)

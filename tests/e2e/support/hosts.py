@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -60,6 +61,15 @@ def wait_until(what: str, look: Callable[[], Answer], seconds: float = 120.0, pa
         if time.monotonic() > deadline:
             raise TimeoutError(f"gave up waiting until {what}")
         time.sleep(pause)
+
+
+def is_full(process) -> bool:
+    """Whether its standard output, a pipe that nobody reads, takes no more."""
+    writing = os.open(f"/proc/self/fd/{process.popen.stdout.fileno()}", os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        return not select.select([], [writing], [], 0)[1]
+    finally:
+        os.close(writing)
 
 
 @dataclasses.dataclass
