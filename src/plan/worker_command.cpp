@@ -102,7 +102,17 @@ std::string find_python(const facts::Snapshot& snapshot) {
             found->second.kind == facts::ProgramKind::missing ? "no such file" : "it is not executable"),
         "set it to an existing python, or unset PYTHON_EXEC");
   }
-  return facts::choose_python(snapshot.environment, snapshot.programs).value_or("python3");
+  const auto python = facts::choose_python(snapshot.environment, snapshot.programs);
+  const auto looked_for = snapshot.programs.find("python3");
+  if (!python && looked_for != snapshot.programs.end() &&
+      looked_for->second.kind == facts::ProgramKind::missing) {
+    const bool empty = facts::find_variable(snapshot, "PATH").value_or("").empty();
+    throw Error(fmt::format("cannot start Python on {}: neither python3 nor python is on PATH{}",
+                            snapshot.host.name, empty ? ", which is empty" : ""),
+                "activate the environment that has Python before ddprun, or set PYTHON_EXEC to its path",
+                k_exit_not_found);
+  }
+  return python.value_or("python3");
 }
 
 namespace {

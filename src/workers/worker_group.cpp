@@ -329,8 +329,11 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   when_known(state, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
     failure.message = read_error_file(*workers_[worker]);
     failure.last_lines = last_lines(worker);
+    for (std::string& line : crash_lines(worker, failure.status))
+      failure.last_lines.push_back(std::move(line));
     failure.environment = describe_environment(worker);
     failure.log_file = kept_output(worker);
+    failure.hint = hint_of_full_disk(worker);
     handler(std::move(failure));
   });
 }

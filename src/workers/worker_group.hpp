@@ -184,7 +184,9 @@ class WorkerGroup {
                   Streams& streams);
   std::vector<std::string> last_lines(std::size_t worker, output::Stream stream) const;
   std::vector<std::string> last_lines(std::size_t worker) const;
+  std::vector<std::string> crash_lines(std::size_t worker, const ExitStatus& status) const;
   std::string kept_output(std::size_t worker) const;
+  std::string hint_of_full_disk(std::size_t worker) const;
   std::string describe_environment(std::size_t worker) const;
 
   boost::asio::io_context& context_;

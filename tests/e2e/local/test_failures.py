@@ -148,3 +148,49 @@ def test_a_full_disk_is_told(machine):
     result = machine.shell("$ddprun --help > /dev/full")
     assert result.code == 125, str(result)
     assert result.stderr == "ddprun: cannot write to standard output: no space left on device\n"
+
+
+CRASH = """import ctypes, os, sys
+import torch
+def step():
+    os.abort() if "abort" in sys.argv else ctypes.string_at(0)
+print("before", file=sys.stderr)
+{enable}
+step()
+"""
+
+
+@pytest.mark.parametrize(("argument", "signal_name", "meaning"), [("", "SIGSEGV", "Segmentation fault"), ("abort", "SIGABRT", "Aborted")])
+def test_the_report_of_a_crash_shows_where_python_was(machine, torch_python, argument, signal_name, meaning):
+    script = machine.directory / "train.py"
+    script.write_text(CRASH.format(enable=""))
+    result = machine.run(str(script), argument, env={"PYTHON_EXEC": str(torch_python)})
+    assert f"was killed by {signal_name}" in result.stderr, str(result)
+    assert f"  | before\n  | Fatal Python error: {meaning}\n  | most recent call first:\n  |   File \"" in result.stderr, str(result)
+    assert f'  |   File "{script}", line 4 in step\n  |   File "{script}", line 7 in <module>\n' in result.stderr, str(result)
+
+
+def test_a_script_that_enables_faulthandler_itself_has_it_where_it_wants(machine, torch_python):
+    script = machine.directory / "train.py"
+    script.write_text(CRASH.format(enable="import faulthandler; faulthandler.enable(open('dump', 'w'))"))
+    result = machine.run(str(script), env={"PYTHON_EXEC": str(torch_python)}, cwd=machine.directory)
+    assert "Fatal Python error" not in result.stderr, str(result)
+    assert "line 4 in step" in (machine.directory / "dump").read_text()
+
+
+def test_a_full_disk_under_the_log_files_is_named_where_the_error_is_lost(machine, small_disk):
+    (machine.directory / "small").mkdir()
+    script = ("mount -t tmpfs -o size=256k none small && $ddprun -r 3 --log-dir small --no-python sh -c "
+              "'yes 0123456789 | head -c 1000000; echo the error >&2; exit 1'")
+    result = machine.start_program(["unshare", "-m", "sh", "-c", script], env={"ddprun": machine.binary}).wait()
+    assert result.code == 1 and re.search(
+        r"  hint: the file system of its log file on \S+ is full, so that what it wrote last, such as its error, is lost: free space there, "
+        r"or give another folder with --log-dir\n", result.stderr), str(result)
+
+
+def test_a_path_without_python_is_named(machine):
+    (machine.directory / "train.py").touch()
+    result = machine.run("train.py", env={"PATH": ""}, cwd=machine.directory)
+    assert result.code == 127 and re.fullmatch(
+        r"ddprun: cannot start Python on \S+: neither python3 nor python is on PATH, which is empty\n"
+        r"hint: activate the environment that has Python before ddprun, or set PYTHON_EXEC to its path\n", result.stderr), str(result)
