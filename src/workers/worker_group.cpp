@@ -207,7 +207,8 @@ std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   const Streams streams = open_streams(worker);
   const os::SpawnRequest request = make_request(*plan_, worker, streams, state.error_file);
   if (!take_standby(worker, request)) {
-    auto result = os::spawn(request);
+    const bool notes = standbys_ && is_inspected(plan_->planned[worker]);
+    auto result = os::spawn(notes ? standbys_->with_imports_noted(request) : request);
     if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) return os::not_started(*failure);
     state.child = std::move(std::get<os::Child>(result));
     reaper_.watch(state.child->pid());
