@@ -13,6 +13,7 @@
 #include "plan/rendezvous_plan.hpp"
 #include "render/render_plan.hpp"
 #include "rendezvous/host_limits.hpp"
+#include "rendezvous/launch_key.hpp"
 #include "supervise/store_use.hpp"
 #include "version_number.hpp"
 
@@ -166,7 +167,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   if (node.options.local_address) settings.coordinator.named_address = node.options.local_address->value;
   settings.host_timeout = link_limit(node.options, plan::RendezvousRole::coordinator);
   settings.ports = ports_to_bind(node);
-  settings.launch_key = rendezvous.key;
+  settings.launch_key = rendezvous::with_command(node.rendezvous.key, node.options.command);
   if (node.store_port) settings.port_hint = plan::other_port_hint(node.allocation.first_port);
   if (rendezvous.agents > 1)
     settings.authenticator =
@@ -178,7 +179,7 @@ net::MemberServiceSettings make_member_settings(const plan::NodeProposal& node,
                                                 const facts::Snapshot& snapshot,
                                                 const plan::Announcement& announcement) {
   net::MemberServiceSettings settings;
-  settings.launch_key = node.rendezvous.key;
+  settings.launch_key = rendezvous::with_command(node.rendezvous.key, node.options.command);
   settings.authenticator =
       peers::make_authenticator(node.options, node.rendezvous.secrets, snapshot, node.allocation.place.value);
   settings.announcement = announcement;

@@ -8,6 +8,7 @@
 
 #include "allocation/hostlist.hpp"
 #include "base/text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::plan {
 
@@ -70,6 +71,21 @@ std::vector<allocation::Notice> find_unlike_gpus(const std::vector<Announcement>
                                  describe_groups(groups), world),
                      "each node starts one worker for each GPU it sees; --nproc-per-node N sets the number"});
   return notices;
+}
+
+std::optional<allocation::Notice> find_crowded_hosts(const std::vector<Announcement>& announcements) {
+  HostsBy<std::string> groups;
+  for (const Announcement& each : announcements) {
+    const auto cpus = facts::parse_cpu_list(each.cpus);
+    if (!cpus || cpus->empty() || each.host == announcements.front().host || each.fixed_rank) continue;
+    const auto count = std::ssize(*cpus);
+    if (each.workers > count)
+      add_host(groups[fmt::format("{} workers share {}", each.workers, count_of(count, "CPU"))], each);
+  }
+  if (groups.empty()) return std::nullopt;
+  return allocation::Notice{
+      describe_groups(groups),
+      "request more CPUs for each task or node (--cpus-per-task under Slurm), or start fewer workers"};
 }
 
 std::optional<allocation::Notice> find_unlike_python(const std::vector<Announcement>& announcements) {
