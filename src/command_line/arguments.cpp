@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "command_line/mistaken_command.hpp"
 
 namespace ddprun::command_line {
 
@@ -39,6 +40,7 @@ constexpr const char* k_rank = "did you mean --node-rank?";
 constexpr const char* k_address = "did you mean --master-addr?";
 constexpr const char* k_port = "did you mean --master-port?";
 constexpr const char* k_local_rank = "leave it out: LOCAL_RANK is set in the environment of the workers";
+constexpr const char* k_restarts = "did you mean --max-restarts?";
 constexpr const char* k_variables = "leave it out: workers inherit the environment, so export the variable";
 
 struct Habit {
@@ -57,6 +59,8 @@ constexpr Habit k_habits[] = {
     {"--num-processes", k_workers},
     {"--gpus-per-node", k_workers},
     {"--num-gpus", k_workers},
+    {"--ngpus", k_workers},
+    {"--ngpus-per-node", k_workers},
     {"--ppn", k_workers},
     {"-N", k_nodes},
     {"--nodes", k_nodes},
@@ -70,7 +74,12 @@ constexpr Habit k_habits[] = {
     {"--main-process-port", k_port},
     {"--port", k_port},
     {"--local-rank", k_local_rank},
+    {"--restart", k_restarts},
+    {"--restarts", k_restarts},
+    {"--retries", k_restarts},
     {"-x", k_variables},
+    {"--env", k_variables},
+    {"--export", k_variables},
     {"-genv", k_variables},
 };
 
@@ -153,7 +162,7 @@ class Scanner {
     if (torchrun.size() == 1) return *torchrun.front();
     if (torchrun.empty() && own.size() == 1) return *own.front();
     torchrun.insert(torchrun.end(), own.begin(), own.end());
-    if (torchrun.empty()) throw unknown(word);
+    if (torchrun.empty() || advice_for_habit("--" + name)) throw unknown(word);
     throw ambiguous(word, torchrun);
   }
 
@@ -167,9 +176,10 @@ class Scanner {
   }
 
   UsageError unknown(const std::string& word) const {
-    std::string name = word.substr(0, word.find('='));
+    const std::string typed = word.substr(0, word.find('='));
+    std::string name = with_hyphens(typed);
     std::replace(name.begin(), name.end(), '_', '-');
-    const std::string what = fmt::format("unknown option {}", printable(word.substr(0, name.size())));
+    const std::string what = fmt::format("unknown option {}", printable(typed));
     if (auto advice = advice_for_habit(name)) return UsageError(what, *advice);
     std::vector<std::string> names;
     for (const OptionEntry& option : table_) names.emplace_back(option.name);

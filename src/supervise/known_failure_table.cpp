@@ -68,6 +68,22 @@ constexpr KnownFailure k_known[] = {
      1,
      0,
      hides_installed_module},
+    {"local-rank-wanted",
+     {"arguments are required: --local_rank", "arguments are required: --local-rank"},
+     "the script wants its local rank as an argument, as python -m torch.distributed.launch passed it",
+     "write '--local_rank=${local_rank}' behind the script (--no-use-env before it passes --local-rank=N), "
+     "or "
+     "read os.environ[\"LOCAL_RANK\"] in the script"},
+    {"local-rank-unknown",
+     {"unrecognized arguments: --local-rank", "unrecognized arguments: --local_rank",
+      "No such option: --local"},
+     "the script does not have the argument --local-rank in this spelling",
+     "leave out --no-use-env and read os.environ[\"LOCAL_RANK\"] in the script, or, for a script that has "
+     "--local_rank, write '--local_rank=${local_rank}' behind it"},
+    {"unknown-argument",
+     {"error: unrecognized arguments: --", "No such option: --", "Unknown command line flag"},
+     "the script does not have this argument",
+     "write options of ddprun before the script, as in ddprun --nproc-per-node 2 train.py"},
     {"no-module",
      {"ModuleNotFoundError: No module named"},
      "the Python that ran the worker does not find this module",

@@ -246,8 +246,16 @@ TEST_CASE("a restart option without effect is said to have none") {
     const options::Options options = parse(arguments);
     return options.notices.empty() ? "" : options.notices[0].what + " | " + options.notices[0].hint;
   };
-  CHECK(notice({"--restart-backoff=5s"}) ==
-        "--restart-backoff has no effect | no restarts are asked for (--max-restarts)");
+  CHECK(notice({"--restart-backoff=5s"}).empty());
+  Advice advice;
+  parse_command_line({"--restart-backoff=5s", "--standby", "train.py"}, {}, {}, &advice);
+  REQUIRE(advice.warnings.size() == 2);
+  CHECK(advice.warnings[0].what ==
+        "--restart-backoff has no effect: no restarts are asked for (--max-restarts)");
+  CHECK(advice.warnings[1].what == "--standby has no effect: no restarts are asked for (--max-restarts)");
+  CHECK(advice.warnings[1].hint == "add --max-restarts N");
+  CHECK(parse({}, {{"DDPRUN_RESTART_BACKOFF", "5s"}}).notices[0].hint ==
+        "no restarts are asked for (--max-restarts)");
   CHECK(notice({"--max-restarts=3", "--restart-policy=always", "--min-progress=1m"}) ==
         "--min-progress has no effect | --restart-policy always restarts without progress too");
   CHECK(notice({"--max-restarts=3", "--restart-policy=never"}).empty());
