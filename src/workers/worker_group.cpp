@@ -14,6 +14,7 @@
 #include "net/bound_socket.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
+#include "os/files/slow_files.hpp"
 #include "os/private_files.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/signals.hpp"
@@ -351,8 +352,10 @@ void WorkerGroup::when_known(const Worker& worker, std::function<void()> handler
 }
 
 std::string WorkerGroup::read_error_file(const Worker& worker) const {
-  const auto text = os::try_read_file(worker.error_file, k_error_file_limit);
-  return text ? supervise::parse_error_file(*text) : std::string();
+  const bool is_here = worker.error_file.starts_with(folder_.path());  // else it is with the log files
+  const auto read = [&] { return os::try_read_file(worker.error_file, k_error_file_limit); };
+  const auto text = is_here ? read() : os::try_file_system([&] { return read().value_or(""); });
+  return text && !text->empty() ? supervise::parse_error_file(*text) : std::string();
 }
 
 // Of all of them at every SIGCHLD: one signal may stand for several, and while a tracer holds an ending back

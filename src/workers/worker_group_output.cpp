@@ -8,6 +8,7 @@
 
 #include "inspect/stack_dump.hpp"
 #include "os/descriptors.hpp"
+#include "os/files/slow_files.hpp"
 #include "os/machine/host_condition.hpp"
 #include "os/read_file.hpp"
 #include "os/terminal/terminal.hpp"
@@ -99,7 +100,8 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker, output::Str
   if (opened) return (is_output ? pumps_.output() : pumps_.error()).last_lines(*opened);
   if (!route(worker, stream).file) return {};
   supervise::LineTail tail;
-  tail.add(os::read_tail(logs_.path(plan_->assignment.workers[worker], stream), k_tail_of_file));
+  const std::string file = logs_.path(plan_->assignment.workers[worker], stream);
+  tail.add(os::try_file_system([&] { return os::read_tail(file, k_tail_of_file); }).value_or(""));
   return tail.lines();
 }
 
