@@ -347,6 +347,7 @@ void settle(Draft& draft, const facts::Environment& environment) {
   refuse_together(draft, "verbose", "quiet");
   refuse_together(draft, "capture", "snapshot");
   refuse_together(draft, "use-env", "no-use-env");
+  refuse_together(draft, "gpus-per-worker", "workers-per-gpu");
   refuse_together(draft, "hosts", "hostfile");
   refuse_together(draft, "hosts", "node-rank");
   refuse_together(draft, "hostfile", "node-rank");

@@ -26,7 +26,8 @@ bool flag_is_on(const Sourced<std::string>& given) {
 }
 
 // Of two that contradict each other, the one that is given further up counts.
-constexpr std::array<std::array<std::string_view, 2>, 7> k_rivals{{{"verbose", "quiet"},
+constexpr std::array<std::array<std::string_view, 2>, 8> k_rivals{{{"verbose", "quiet"},
+                                                                   {"gpus-per-worker", "workers-per-gpu"},
                                                                    {"use-env", "no-use-env"},
                                                                    {"hosts", "hostfile"},
                                                                    {"hosts", "node-rank"},
