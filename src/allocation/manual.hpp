@@ -13,8 +13,8 @@ bool is_manual(const PlaceOptions& options);
 // Whether the flags say all that is needed to follow them without a scheduler: how many nodes and which one.
 bool is_complete_manual(const PlaceOptions& options);
 
-// The host name that has to be looked up before parse_manual knows whether this host coordinates; empty:
-// none.
+// The host name that has to be looked up before it is known whether this host is the one that coordinates;
+// empty: none.
 std::string name_to_look_up(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
 // Whether this host is meant, as `address` is written, or by what it was looked up as (Snapshot::names).

@@ -53,6 +53,15 @@ std::vector<allocation::Notice> find_missing(const std::vector<Announcement>& an
 }  // namespace
 
 allocation::Notice describe_missing_gpus(const std::string& hosts, const std::string& missing) {
+  // One list chooses from what another leaves, and was written as if both numbered the whole node.
+  const std::size_t within = missing.find(" within ");
+  if (within != std::string::npos) {
+    const std::string inner = missing.substr(0, within);
+    const std::vector<std::string> rest = split_words(missing.substr(within + 8));
+    return {fmt::format("{}: {}", hosts, missing),
+            fmt::format("{0} counts from 0 within what {1} leaves: unset {0}, or set it to 0", inner,
+                        rest.empty() ? "" : rest.front())};
+  }
   return {fmt::format("{}: {}", hosts, missing),
           "check the node's GPUs, or correct the number if it has no more"};
 }

@@ -12,9 +12,6 @@
 
 namespace ddprun::plan {
 
-// Whether --gpus-per-worker was given: each worker then sees its own GPUs and no others.
-bool asks_for_gpus(const options::Options& options);
-
 // ddprun processes on this host.
 int tasks_on_this_host(const allocation::Allocation& allocation);
 
@@ -44,8 +41,6 @@ Sourced<int> threads_of_bindings(const allocation::Allocation& allocation, const
 // What is odd about these counts and how to get what was probably meant.
 std::optional<allocation::Notice> find_unused_count(const allocation::Allocation& allocation,
                                                     const options::Options& options);
-std::optional<allocation::Notice> find_too_few_gpus(const placement::VisibleDevices& devices,
-                                                    const Sourced<int>& workers);
 // OMP_NUM_THREADS as the user set it, where a worker has fewer CPUs; two threads a core are a choice where
 // the core has two hardware threads.
 std::optional<allocation::Notice> find_many_threads(const allocation::Allocation& allocation,
