@@ -20,7 +20,8 @@ namespace {
 
 void say_port(const plan::NodeProposal& node, int port) {
   const std::vector<int>& wanted = node.rendezvous.ports.value;
-  console::say_detail(fmt::format("coordinating {} agents on port {}", node.rendezvous.agents, port));
+  console::say_detail(
+      fmt::format("coordinating {} on port {}", count_of(node.rendezvous.agents, "agent"), port));
   if (std::find(wanted.begin(), wanted.end(), port) != wanted.end()) return;
   console::say_notice(
       fmt::format("other programs on {} use all ports of this launch ({}); the rendezvous uses port {}",
