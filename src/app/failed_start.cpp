@@ -14,10 +14,12 @@
 #include "base/text.hpp"
 #include "console/log.hpp"
 #include "net/lifeline_client.hpp"
+#include "os/atomic_file.hpp"
 #include "peers/authenticators.hpp"
 #include "plan/propose.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "selflaunch/remote_launcher.hpp"
+#include "supervise/report.hpp"
 
 namespace ddprun::app {
 
@@ -97,6 +99,20 @@ void report_failed_start(const facts::Snapshot& snapshot, int code) noexcept {
     if (front_end && code != 0) tell(snapshot, *front_end, code);
   } catch (const std::exception& error) {
     console::say_detail(error.what());
+  }
+}
+
+void tell_outer_launcher(const facts::Snapshot& snapshot, const Error& error) noexcept {
+  try {
+    const auto path = facts::find_variable(snapshot, "TORCHELASTIC_ERROR_FILE");
+    if (!path || path->empty()) return;
+    const supervise::Cause cause{
+        supervise::Cause::Kind::launcher_failed, {}, 0, {}, error.what(), error.hint()};
+    const std::string why = os::replace_file(*path, supervise::render_error_file(cause));
+    if (!why.empty())
+      console::say_detail(fmt::format("cannot write TORCHELASTIC_ERROR_FILE {}: {}", printable(*path), why));
+  } catch (const std::exception& problem) {
+    console::say_detail(problem.what());
   }
 }
 

@@ -23,4 +23,8 @@ std::optional<int> tell_other_agents(const facts::Snapshot& snapshot,
 // started this one. Takes no longer than the attempts to connect; what fails costs nothing but the message.
 void report_failed_start(const facts::Snapshot& snapshot, int code) noexcept;
 
+// Writes the error to TORCHELASTIC_ERROR_FILE, as an agent does with a worker's failure: ddprun.run() of the
+// wheel reads it there, since nothing else has its words where standard error is not its own.
+void tell_outer_launcher(const facts::Snapshot& snapshot, const Error& error) noexcept;
+
 }  // namespace ddprun::app

@@ -419,6 +419,7 @@ int run_program(int argc, char** argv) noexcept {
     if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error, output_link))
       return *told;
     console::say_error(error.what(), error.hint());
+    tell_outer_launcher(snapshot, error);
   } catch (const std::exception& error) {
     console::say_error(fmt::format("on {}: {}", snapshot.host.name, event_loop::describe_exception(error)),
                        "please report it with the output of ddprun --capture -");
