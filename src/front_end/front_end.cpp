@@ -16,6 +16,7 @@
 #include "os/clock.hpp"
 #include "os/process/become.hpp"
 #include "os/system_failure.hpp"
+#include "os/terminal/terminal.hpp"
 #include "peers/authenticators.hpp"
 #include "peers/own_addresses.hpp"
 #include "plan/worker_env.hpp"
@@ -163,6 +164,8 @@ facts::Environment FrontEnd::agent_environment() const {
   environment[allocation::k_started_streams_variable] = group_.has_one_output() ? "1" : "2";
   if (types_for_rank_0()) environment[allocation::k_started_terminal_variable] = "1";
   environment[allocation::k_front_end_key_variable] = key_;
+  if (const int columns = os::terminal_columns(); columns > 0)
+    environment.try_emplace("COLUMNS", std::to_string(columns));
   const auto site = snapshot_.files.find(options_.site);
   if (site::names_site_file(options_.site) && site != snapshot_.files.end())
     environment[allocation::k_started_site_variable] = in_one_line(site->second);

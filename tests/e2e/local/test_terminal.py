@@ -110,6 +110,17 @@ def test_input_from_a_pipe_goes_to_the_first_worker(machine):
     assert sorted(result.stdout.splitlines()) == ["0: line", "1:"], str(result)
 
 
+@needs_tmux
+def test_workers_draw_for_the_width_of_the_terminal(machine):
+    look = "import os, shutil; print('drawn for', shutil.get_terminal_size().columns)"
+    line = f'{machine.binary} -q --nproc-per-node 2 --no-python {sys.executable} -c "{look}"'
+    with Tmux(machine, line, 150) as terminal:
+        machine.wait_for_files("ended")
+        assert terminal.screen().count("drawn for 150") == 2, terminal.screen()
+    piped = machine.run("-q", "--nproc-per-node", "2", "--no-python", sys.executable, "-c", look)
+    assert piped.stdout == "drawn for 80\n" * 2, str(piped)
+
+
 # As tqdm writes: a frame has its '\r' before it, is as long as the one before, and the last one ends with a line end.
 BAR = """
 import os, sys, time
