@@ -86,7 +86,7 @@ class Driver {
   void tell_early_kill() const;
 
   void on_status_asked(bool stacks);
-  void show_hang(const status::Verdict& verdict) const;
+  void show_hang(const status::Verdict& verdict);
 
   supervise::AgentLifecycle::Workers workers_state() const;
   void carry_out(const supervise::AgentLifecycle::Actions& actions);
@@ -158,6 +158,7 @@ class Driver {
   Requeue requeue_;
   std::optional<os::AnsweringChild> warm_up_;  // while others take part
 
+  std::vector<supervise::Hang> hangs_shown_;
   bool only_tells_;                         // why this agent starts nothing
   std::optional<std::string> stop_sender_;  // of the first stop signal, as rendezvous::StopRequest
   int world_size_ = 0;                      // of the workers that this agent's store is for

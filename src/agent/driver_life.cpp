@@ -28,7 +28,7 @@ void Driver::carry_out(const supervise::life::TellFirstStop&) { tell_early_kill(
 
 void Driver::carry_out(const supervise::life::StopWorkers& action) {
   warned_workers_.end();
-  endings_.note_stop_in_sight();
+  endings_.note_stop_in_sight(os::now());
   if (action.of_job) endings_.note_stop(os::now());
   supervisor_.note_stop(
       action.signal, action.hurry, os::now(),
@@ -51,7 +51,8 @@ void Driver::carry_out(const supervise::life::SendStuck& action) {
 
 void Driver::carry_out(const supervise::life::SendStopped& action) {
   link_.send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks(),
-                                 workers_.made_progress(), endings_.finished_ranks()});
+                                 workers_.made_progress(), endings_.finished_ranks(),
+                                 endings_.finished_ago()});
 }
 
 // Whoever read it has gone.

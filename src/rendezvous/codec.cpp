@@ -131,6 +131,7 @@ void describe(Fields& fields, Stopped& stopped) {
   fields.value("stopped", stopped.stopped, options::k_max_workers);
   fields.value("progressed", stopped.progressed);
   fields.value("finished", stopped.finished, options::k_max_workers);
+  fields.value("finished_ago", stopped.finished_ago, options::k_max_workers);
 }
 
 void describe(Fields& fields, Stuck& stuck) { fields.value("attempt", stuck.attempt); }

@@ -21,6 +21,7 @@
 #include "staging/tree.hpp"
 #include "status/job_status.hpp"
 #include "supervise/outcome.hpp"
+#include "supervise/report.hpp"
 #include "supervise/restart_policy.hpp"
 
 namespace ddprun::rendezvous {
@@ -76,6 +77,7 @@ struct Stopped {
   std::vector<int> stopped{};                // ranks that did not fail by themselves, and did not succeed
   bool progressed = false;                   // a worker touched its DDPRUN_PROGRESS_FILE
   std::vector<int> finished{};               // ranks that had ended with success before the stop
+  std::vector<int> finished_ago{};           // how many milliseconds before it, in the same order
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
@@ -222,7 +224,8 @@ struct Finish {
   // Ranks that were stopped because of it, or that ran when a signal came that stops the job; never sent to
   // another host.
   std::vector<int> victims{};
-  supervise::UsedRestarts restarts{};  // likewise
+  supervise::UsedRestarts restarts{};    // likewise
+  std::vector<supervise::Hang> hangs{};  // likewise
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 

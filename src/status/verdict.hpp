@@ -19,6 +19,8 @@ struct Verdict {
   std::string hint;
 };
 
+std::string describe(const Verdict& verdict);  // "rank 1 on n2 hangs: it is at train.py:8, ..."
+
 // `why`: how that is known, "no rank has shown a sign of life for 20s". Nothing without any rank.
 std::optional<Verdict> make_verdict(const JobStatus& job, const std::string& why);
 

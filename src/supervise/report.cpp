@@ -99,6 +99,11 @@ std::string render_report(const Cause& cause, const UsedRestarts& restarts) {
   return text;
 }
 
+std::string describe(const Hang& hang) {
+  return fmt::format("found at {}, after which the job went on: {}", describe_time(hang.unix_milliseconds),
+                     printable(hang.what, k_line_width));
+}
+
 std::string name_ranks(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + facts::render_cpu_list(ranks);
 }

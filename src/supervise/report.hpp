@@ -35,6 +35,19 @@ struct Requeuing {
   std::string refusal{};  // of the scheduler; empty: it has not refused
 };
 
+// A rank that was found to hang, and the job went on (--on-hang report).
+struct Hang {
+  int rank = 0;
+  std::string host{};
+  int attempt = 0;
+  std::int64_t unix_milliseconds = 0;  // when it was found
+  std::string what{};                  // "rank 1 on n2 hangs: ..."
+  std::string hint{};
+  friend bool operator==(const Hang&, const Hang&) = default;
+};
+// "found at 2026-11-29 10:33:21 UTC, after which the job went on: rank 1 on n2 hangs: ..."
+std::string describe(const Hang& hang);
+
 // What --report writes: the end of a job as one JSON object.
 struct JobEnd {
   Cause cause;
@@ -52,6 +65,7 @@ struct JobEnd {
   std::int64_t began = 0;            // Unix milliseconds
   std::int64_t ended = 0;
   int scheduler_restarts = 0;            // how often the scheduler had started the job before
+  std::vector<Hang> hangs{};             // in the order in which they were found
   std::optional<Requeuing> requeuing{};  // nothing: not asked for
 };
 std::string render_report_json(const JobEnd& end);

@@ -40,6 +40,15 @@ OrderedJson to_short_json(const Failure& failure) {
           {"signal", signal_json(failure.status)}};
 }
 
+OrderedJson to_json(const Hang& hang) {
+  return {{"what", hang.what},
+          {"host", hang.host},
+          {"rank", hang.rank},
+          {"attempt", hang.attempt},
+          {"time", static_cast<double>(hang.unix_milliseconds) / 1000},
+          {"hint", or_null(hang.hint)}};
+}
+
 OrderedJson to_json(const std::optional<Requeuing>& requeuing) {
   if (!requeuing) return {};
   return {{"asked", requeuing->asked},
@@ -64,6 +73,7 @@ OrderedJson to_json(const Failure& failure) {
           {"out_of_memory", or_null(failure.out_of_memory)},
           {"error", or_null(failure.message)},
           {"last_lines", failure.last_lines},
+          {"collective", or_null(failure.collective)},
           {"environment", or_null(failure.environment)},
           {"log_file", or_null(failure.log_file)},
           {"hint", or_null(failure.hint)},
@@ -92,6 +102,8 @@ std::string render_report_json(const JobEnd& end) {
   for (const Failure& other : end.others) others.push_back(to_json(other));
   OrderedJson restarted = OrderedJson::array();
   for (const Failure& each : end.restarted) restarted.push_back(to_short_json(each));
+  OrderedJson hangs = OrderedJson::array();
+  for (const Hang& each : end.hangs) hangs.push_back(to_json(each));
   return dump({{"version", 1},
                {"job", end.job},
                {"result", k_kinds.at(static_cast<std::size_t>(cause.kind))},
@@ -110,6 +122,7 @@ std::string render_report_json(const JobEnd& end) {
                {"failure", failed ? to_json(cause.failure) : OrderedJson()},
                {"other_failures", others},
                {"stopped_ranks", end.victims},
+               {"hangs", hangs},
                {"scheduler_restarts", end.scheduler_restarts},
                {"requeue", to_json(end.requeuing)},
                {"remarks", end.remarks},
@@ -121,9 +134,13 @@ std::string render_error_file(const Cause& cause) {
   const Failure& failure = cause.failure;
   std::string traceback = failure.message.empty() ? join(failure.last_lines, "\n") : failure.message;
   const std::string seconds = std::to_string(failure.unix_milliseconds / 1000);
+  // Of a worker's failure the traceback says more.
+  const bool by_worker = cause.kind == Cause::Kind::worker_failed;
+  const std::string described = describe(cause);
+  const std::string hint = by_worker || cause.hint.empty() ? "" : "\nhint: " + cause.hint;
   const OrderedJson extra = {{"py_callstack", std::move(traceback)}, {"timestamp", seconds}};
   const OrderedJson message = {
-      {"message", describe(cause)}, {"errorCode", exit_code_of(cause)}, {"extraInfo", extra}};
+      {"message", described + hint}, {"errorCode", exit_code_of(cause)}, {"extraInfo", extra}};
   return dump({{"message", message}}, -1);
 }
 

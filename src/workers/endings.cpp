@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <csignal>
+#include <limits>
 #include <utility>
 
 #include "supervise/known_failures.hpp"
 #include "supervise/root_cause.hpp"
 
 namespace ddprun::workers {
+
+namespace {
+
+constexpr std::int64_t k_most_ago = std::numeric_limits<int>::max();
+
+}
 
 Endings::Endings(WorkerGroup& workers, std::function<void()> settled)
     : workers_(workers), settled_(std::move(settled)) {}
@@ -18,23 +25,28 @@ void Endings::begin(std::shared_ptr<const plan::LaunchPlan> plan) {
   trouble_.reset();
   stopped_ = stop_in_sight_ = false;
   finished_.clear();
+  finished_ago_.clear();
 }
 
-void Endings::note_stop_in_sight() {
+void Endings::note_stop_in_sight(TimePoint now) {
   if (std::exchange(stop_in_sight_, true)) return;
   for (const auto& [worker, ended] : ended_) {
-    if (ended.status.success()) finished_.push_back(plan_->planned[worker].rank.value);
+    if (!ended.status.success()) continue;
+    const auto before = std::chrono::floor<Milliseconds>(trouble_.value_or(now) - ended.at).count();
+    finished_.push_back(plan_->planned[worker].rank.value);
+    finished_ago_.push_back(static_cast<int>(std::clamp<std::int64_t>(before, 0, k_most_ago)));
   }
 }
 
 void Endings::note_stop(TimePoint now) {
-  note_stop_in_sight();
+  note_stop_in_sight(now);
   stopped_ = true;
   if (!trouble_) trouble_ = now;
 }
 
 void Endings::note_end(std::size_t worker, const ExitStatus& status, TimePoint now) {
   ended_[worker].status = status;
+  ended_[worker].at = now;
   if (status.success()) return;
   if (!trouble_) trouble_ = now;
   // What takes longer to end was stopped because of the others.

@@ -33,13 +33,16 @@ class Endings {
   // the ranks that did not end by themselves.
   std::vector<supervise::Failure> further(std::optional<GlobalRank> told) const;
   std::vector<int> stopped_ranks() const;
-  // The ranks that had ended with success when a stop first was in sight.
-  std::vector<int> finished_ranks() const { return finished_; }
-  void note_stop_in_sight();
+  // The ranks that had ended with success when a stop first was in sight, and how many milliseconds before
+  // that or before the first failure here.
+  const std::vector<int>& finished_ranks() const { return finished_; }
+  const std::vector<int>& finished_ago() const { return finished_ago_; }
+  void note_stop_in_sight(TimePoint now);
 
  private:
   struct Ended {
     ExitStatus status;
+    TimePoint at;
     bool describing = false;
     std::optional<supervise::Failure> failure;
     std::vector<std::function<void(const supervise::Failure&)>> waiting;
@@ -56,7 +59,7 @@ class Endings {
   std::optional<TimePoint> trouble_;  // the first failure or the stop
   bool stopped_ = false;
   bool stop_in_sight_ = false;
-  std::vector<int> finished_;
+  std::vector<int> finished_, finished_ago_;
   int pending_ = 0;
 };
 

@@ -443,7 +443,10 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
     note_further(failure);
   }
   victims_.insert(victims_.end(), stopped.stopped.begin(), stopped.stopped.end());
-  job_end_.finished.insert(stopped.finished.begin(), stopped.finished.end());
+  for (std::size_t i = 0; i < stopped.finished.size(); ++i) {
+    const int rank = stopped.finished[i], ago = i < stopped.finished_ago.size() ? stopped.finished_ago[i] : 0;
+    job_end_.finished[rank] = {rank, host_of(members_.here().at(connection)), Milliseconds{std::max(ago, 0)}};
+  }
   of(connection).stopped = true;
   progressed_ |= stopped.progressed;
   check_stopped(now);

@@ -2,14 +2,15 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/duration.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/roster.hpp"
+#include "supervise/root_cause.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -35,10 +36,10 @@ struct Gathering {
 
 // What a coordinator knows of the job's end.
 struct CoordinatorJobEnd {
-  std::optional<TimePoint> at;  // as far as the scheduler shows it
-  std::optional<int> warning;   // the signal that the workers were sent before it
-  TimePoint decided_at;         // when all workers of the last attempt had stopped
-  std::set<int> finished;       // ranks of this attempt that had ended with success before its stop
+  std::optional<TimePoint> at;                  // as far as the scheduler shows it
+  std::optional<int> warning;                   // the signal that the workers were sent before it
+  TimePoint decided_at;                         // when all workers of the last attempt had stopped
+  std::map<int, supervise::EarlyEnd> finished;  // ranks of this attempt that had succeeded before its stop
 };
 
 }  // namespace ddprun::rendezvous

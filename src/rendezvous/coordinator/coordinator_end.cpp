@@ -20,9 +20,11 @@ namespace {
 constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not alike
 
 // Which ranks a signal found running, for the report.
-std::vector<int> ranks_running(int world_size, std::set<int> ended,
+std::vector<int> ranks_running(int world_size, const std::map<int, supervise::EarlyEnd>& finished,
                                const std::optional<supervise::Failure>& failure,
                                const std::vector<supervise::Failure>& others) {
+  std::set<int> ended;
+  for (const auto& [rank, end] : finished) ended.insert(rank);
   if (failure) ended.insert(failure->rank.value);
   for (const supervise::Failure& other : others) ended.insert(other.rank.value);
   std::vector<int> running;
@@ -220,6 +222,9 @@ void Coordinator::settle_cause() {
   others_ = std::move(ranked.others);
   if (others_.size() > k_max_further_failures) others_.resize(k_max_further_failures);
   victims_ = final_cause_ ? std::vector<int>() : std::move(ranked.victims);
+  std::vector<supervise::EarlyEnd> early;
+  for (const auto& [rank, end] : job_end_.finished) early.push_back(end);
+  supervise::explain_by_early_ends(*first_failure_, early);
   record(told::failed(*first_failure_));
 }
 

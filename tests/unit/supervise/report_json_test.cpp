@@ -76,6 +76,22 @@ TEST_CASE("the report as JSON has the restarts, what each was for, and why there
   CHECK(Json::parse(render_report_json(failed_job()))["not_restarted"].is_null());
 }
 
+TEST_CASE("ranks that were found to hang are in the report, and in its text where the job failed later") {
+  JobEnd end = failed_job();
+  const Hang hang{1, "n1", 0, 61000, "rank 1 on n1 hangs: it is at train.py:8", "do that"};
+  end.hangs = {hang};
+  CHECK(Json::parse(render_report_json(end))["hangs"] ==
+        Json::array({{{"what", "rank 1 on n1 hangs: it is at train.py:8"},
+                      {"host", "n1"},
+                      {"rank", 1},
+                      {"attempt", 0},
+                      {"time", 61.0},
+                      {"hint", "do that"}}}));
+  CHECK(describe(hang) ==
+        "found at 1970-01-01 00:01:01 UTC, after which the job went on: rank 1 on n1 hangs: it is at "
+        "train.py:8");
+}
+
 TEST_CASE("the report of a success has no failure") {
   const Json json = Json::parse(render_report_json({}));
   CHECK(json["result"] == "succeeded");
@@ -94,4 +110,10 @@ TEST_CASE("the error file for a launcher around ddprun is one that torch and ddp
   CHECK(message["message"] == "rank 3 on n2 was killed by SIGSEGV (core dumped)");
   CHECK(message["errorCode"] == 139);
   CHECK(message["extraInfo"]["timestamp"] == "1");
+}
+
+TEST_CASE("the error file of a job that ddprun could not start has its sentence and its hint") {
+  const Cause cause{Cause::Kind::launcher_failed, {}, 0, {}, "unknown option --nnode-typo", "see --help"};
+  CHECK(Json::parse(render_error_file(cause))["message"]["message"] ==
+        "unknown option --nnode-typo\nhint: see --help");
 }
