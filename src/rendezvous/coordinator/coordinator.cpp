@@ -492,11 +492,4 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
   check_stopped(now);
 }
 
-// The driver knows the time, and this host's name where the event has no other.
-void Coordinator::record(events::Event event) {
-  if (settings_.record) actions_.push_back(Record{std::move(event)});
-}
-
-void Coordinator::handle(ConnectionId, const Happened& happened, TimePoint) { record(happened.event); }
-
 }  // namespace ddprun::rendezvous
