@@ -114,7 +114,6 @@ constexpr Habit k_habits[] = {
     {"-mca", k_of_mpi},
     {"--allow-run-as-root", k_of_mpi},
     {"--oversubscribe", k_of_mpi},
-    {"--export", k_variables},
     {"-env", k_variables},
     {"-n", k_workers},
     {"-np", k_workers},
