@@ -12,6 +12,7 @@
 #include "allocation/detection/started.hpp"
 #include "allocation/variables.hpp"
 #include "base/text.hpp"
+#include "command_line/arguments.hpp"
 #include "console/log.hpp"
 #include "net/lifeline_client.hpp"
 #include "os/atomic_file.hpp"
@@ -49,14 +50,6 @@ void tell(const facts::Snapshot& snapshot, const rendezvous::FrontEndAddress& fr
   context.run();
 }
 
-// Nothing was to be started, as far as the words tell that could not be understood as a whole.
-bool only_looks(const facts::Snapshot& snapshot) {
-  const auto looks = [](const std::string& word) {
-    return word.starts_with("--dry-run") || word.starts_with("--capture") || word.starts_with("--snapshot");
-  };
-  return std::ranges::any_of(snapshot.arguments, looks);
-}
-
 // Where the options contradict the job, its own word is what all hosts share.
 plan::NodeProposal propose_telling(const facts::Snapshot& snapshot, options::Options options) {
   try {
@@ -72,11 +65,17 @@ plan::NodeProposal propose_telling(const facts::Snapshot& snapshot, options::Opt
 
 }  // namespace
 
+bool only_looks(const std::vector<std::string>& arguments, const std::optional<options::Options>& options) {
+  if (!options) return command_line::asks_to_look(arguments);
+  return options->dry_run != options::DryRun::off || !options->snapshot_file.empty() ||
+         !options->capture_file.empty() || options->print_config || options->status || options->stacks ||
+         !options->timeline_file.empty();
+}
+
 std::optional<int> tell_other_agents(const facts::Snapshot& snapshot,
                                      const std::optional<options::Options>& options, const Error& error,
                                      streams::OutputLink& output_link) noexcept {
   try {
-    if (only_looks(snapshot)) return std::nullopt;
     plan::NodeProposal node = propose_telling(snapshot, options.value_or(options::Options{}));
     if (node.rendezvous.role == plan::RendezvousRole::solo) return std::nullopt;
     node.rendezvous.join_timeout = std::min(node.rendezvous.join_timeout, k_longest_telling);

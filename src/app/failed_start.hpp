@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "facts/snapshot.hpp"
@@ -10,10 +12,14 @@
 
 namespace ddprun::app {
 
+// True where nothing is to be started: then nobody else is told or asked anything, whatever goes wrong.
+// `arguments` as they were given, `options` as in tell_other_agents().
+bool only_looks(const std::vector<std::string>& arguments, const std::optional<options::Options>& options);
+
 // Joins the other agents of the launch only to tell them why this one cannot start anything: they end at
-// once, and one of them says it for all. Returns the exit code; nothing where no others take part, it is not
-// clear where they are, or nothing was to be started anyway: then nothing was said. `options` are nothing
-// where the command line could not be understood.
+// once, and one of them says it for all. Returns the exit code; nothing where no others take part, or it is
+// not clear where they are: then nothing was said. `options` are nothing where the command line could not be
+// understood.
 std::optional<int> tell_other_agents(const facts::Snapshot& snapshot,
                                      const std::optional<options::Options>& options, const Error& error,
                                      streams::OutputLink& output_link) noexcept;
