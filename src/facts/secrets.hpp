@@ -21,6 +21,9 @@ bool is_secret_variable(std::string_view name);
 // The same of an option with its dashes (--hf-token, but not --tokenizer or --key-file), a key or a variable.
 bool is_secret_option(std::string_view name);
 
+// A header of HTTP whose value is a secret, in any case of letters: Authorization, X-Api-Key.
+bool is_secret_header(std::string_view name);
+
 // The text without what is given to a name like a secret's (--hf-token=..., "api_key": "...", ?sig=...), the
 // passwords of URLs, and what looks like a secret by itself: Bearer ..., tokens with their issuer's mark
 // (hf_..., ghp_..., AKIA...), JWTs, private keys.
