@@ -87,9 +87,10 @@ std::string hint_for_waiting(const WorkerStatus& worker) {
 
 // Python's main thread waits for the threads that are no daemons before it exits.
 bool waits_for_thread(const inspect::RankView& view) {
-  return std::ranges::any_of(view.stack, [](const inspect::Frame& frame) {
-    return frame.function == "_shutdown" && frame.file.ends_with("threading.py");
-  });
+  const bool shows_it = !view.thread.empty();  // instead of the main thread, which waits for it
+  return shows_it || std::ranges::any_of(view.stack, [](const inspect::Frame& frame) {
+           return frame.function == "_shutdown" && frame.file.ends_with("threading.py");
+         });
 }
 
 std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string& host) {

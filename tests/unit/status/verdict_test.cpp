@@ -91,6 +91,9 @@ TEST_CASE("a script that is over while a thread of it runs is told to end that t
   CHECK(verdict->hint ==
         "Python waits for a thread of the script that has not ended (--stacks shows it): start it with "
         "daemon=True, or end it and join() it at the end of the script");
+  ending.view.stack = {{"/home/a/train.py", 3, "serve"}};
+  ending.view.thread = "Thread-1";  // shown instead of the main one, which waits for it
+  CHECK(make_verdict(job_of({ending}), "why")->hint == verdict->hint);
 }
 
 TEST_CASE("sizes that differ are a mismatch too") {
