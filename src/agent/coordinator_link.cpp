@@ -119,6 +119,7 @@ net::CoordinatorHooks CoordinatorLink::coordinator_hooks() {
   hooks.show_hang = [this](const status::Verdict& verdict) { hooks_.show_hang(verdict); };
   hooks.show_notice = [](const allocation::Notice& notice) { console::say_notice(notice.what, notice.hint); };
   hooks.show_detail = console::say_detail;
+  hooks.on_link = [this](int socket, bool open) { parts_.workers.note_link(socket, open); };
   hooks.record = [this](const events::Event& event) { parts_.events.record(event); };
   hooks.on_output = [this](const rendezvous::lifeline::Output& output, boost::asio::ip::tcp::socket socket,
                            const std::string& begun) {
@@ -214,6 +215,10 @@ net::MemberHooks CoordinatorLink::member_hooks() {
     next_coordinator_.note_joined(address, port);
     parts_.life.note_found();
   };
+  hooks.on_link = [this](int socket, bool open) { parts_.workers.note_link(socket, open); };
+  hooks.on_silence = [this](const std::string& coordinator, std::optional<Milliseconds> silence) {
+    tell_silence(coordinator, silence);
+  };
   hooks.on_output = [this](std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {
     lead_output(std::move(sockets), why);
   };
@@ -242,6 +247,20 @@ net::MemberService* CoordinatorLink::start_member(net::MemberServiceSettings set
   member->start();
   link_ = std::move(service);
   return member;
+}
+
+// By one agent for all; its reaper says why it does not answer.
+void CoordinatorLink::tell_silence(const std::string& coordinator,
+                                   std::optional<Milliseconds> silence) const {
+  const std::string what =
+      silence ? fmt::format("the coordinator {} has not answered for {}", coordinator,
+                            describe_duration(std::chrono::floor<std::chrono::seconds>(*silence)))
+              : fmt::format("the coordinator {} answers again", coordinator);
+  if (plans_.node->rendezvous.agent.value != 1) return console::say_detail(what);
+  console::say_notice(what, silence
+                                ? "ps on that host shows the state of ddprun: T is stopped, and kill -CONT "
+                                  "continues it; D waits for a file system or a driver"
+                                : "");
 }
 
 void CoordinatorLink::lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {

@@ -109,6 +109,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       warned_workers_(context_, plans_, workers_,
                       {[this](std::size_t worker) { return supervisor_.running(worker); },
                        [this](int signal) { supervisor_.note_delivery(signal, /*pass_on=*/false); }}),
+      grace_(context_),
       only_tells_(failure.has_value()) {
   workers_.spare(signals_.helper());
   // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
@@ -361,9 +362,21 @@ void Driver::carry_out(const supervise::act::SignalWorker& action) {
   workers_.signal(action.worker, action.signal);
 }
 
-void Driver::carry_out(const supervise::act::KillGroup& action) { workers_.kill_group(action.worker); }
+void Driver::carry_out(const supervise::act::ContinueWorker& action) {
+  workers_.continue_stopped(action.worker);
+}
+
+void Driver::carry_out(const supervise::act::LookWhereTheyAre&) {
+  status_.measure(os::Depth::stacks, [this](const status::NodeStatus& node) { endings_.note_places(node); });
+}
+
+void Driver::carry_out(const supervise::act::KillGroup& action) {
+  endings_.note_kill(action.worker, action.signal, action.after);
+  workers_.kill_group(action.worker);
+}
 
 void Driver::carry_out(const supervise::act::SignalDescendants& action) {
+  if (action.after_success) workers_.tell_survivors();
   supervisor_.note_descendants(workers_.signal_descendants(action.signal));
 }
 

@@ -50,9 +50,12 @@ void Driver::carry_out(const supervise::life::SendStuck& action) {
 }
 
 void Driver::carry_out(const supervise::life::SendStopped& action) {
+  std::vector<supervise::KilledRanks> killed = endings_.killed_ranks();
+  for (supervise::KilledRanks& each : killed) each.host = plans_.node->host;
+  if (killed.size() > rendezvous::k_max_further_failures) killed.resize(rendezvous::k_max_further_failures);
   link_.send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks(),
-                                 workers_.made_progress(), endings_.finished_ranks(),
-                                 endings_.finished_ago()});
+                                 workers_.made_progress(), endings_.finished_ranks(), endings_.finished_ago(),
+                                 std::move(killed)});
 }
 
 // Whoever read it has gone.
@@ -95,6 +98,7 @@ void Driver::carry_out(const supervise::life::Leave& action) {
   standbys_.end();
   if (supervisor_.idle()) workers_.dismiss_reaper();  // else it has a last try
   job_end_.end();
+  grace_.end();
   requeue_.ask(plans_, began_, files_);
   files_.when_written(action.limit, [this, limit = action.limit] { part(limit); });
 }

@@ -28,6 +28,7 @@ void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int
   end.hangs = finish.hangs;
   end.max_restarts = plans.node->options.max_restarts.value;
   end.restarted = finish.restarts.causes;
+  end.killed = finish.killed;
   end.began = began;
   end.ended = os::unix_milliseconds();
   end.scheduler_restarts = requeue.restarts();
@@ -43,6 +44,7 @@ std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std
   if (!text.empty()) text.pop_back();
   const bool signalled = finish.cause.kind == supervise::Cause::Kind::stopped_by_signal;
   text += supervise::render_others(finish.others, signalled ? std::vector<int>() : finish.victims);
+  for (const supervise::KilledRanks& each : finish.killed) text += "\n  " + supervise::describe(each);
   text += supervise::render_restarts(finish.restarts, finish.cause);
   if (!text.empty()) {
     for (const supervise::Hang& hang : finish.hangs) text += "\n  " + supervise::describe(hang);

@@ -35,6 +35,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(std::string frame);
   // A frame whose payload is a part of `bytes`, which connections may share.
   void send_part(std::shared_ptr<const std::string> bytes, std::size_t begin, std::size_t size);
+  int descriptor() { return socket_.native_handle(); }
   // Bytes of frames that the kernel has not taken.
   std::size_t unsent() const { return unsent_; }
   // Whether what the peer sends is waited for; it is unless this says otherwise.

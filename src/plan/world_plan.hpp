@@ -50,6 +50,7 @@ struct Announcement {
   std::string missing_gpus;   // VisibleDevices::missing
   int relay_port = 0;         // where relays to the store find it; 0: nowhere
   std::string stage_door;     // where it passes copies on (staging::Server); empty: nowhere
+  int pid = 0;                // of this agent; 0: not known
   int successor_port = 0;     // where it listens, should it have to coordinate; 0: nowhere
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };

@@ -93,6 +93,10 @@ bool waits_for_thread(const inspect::RankView& view) {
          });
 }
 
+bool is_stopped(Blame blame, const WorkerStatus& worker) {
+  return (blame == Blame::elsewhere || blame == Blame::behind) && worker.view.process.starts_with("stopped");
+}
+
 std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string& host) {
   switch (blame) {
     case Blame::raised:
@@ -122,7 +126,7 @@ std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string&
     case Blame::behind:
       break;
   }
-  if (worker.view.process.starts_with("stopped"))
+  if (is_stopped(blame, worker))
     return fmt::format("kill -CONT {} on {} continues it", worker.pid, printable(host, 128));
   return "its stack shows what it is waiting for";
 }
@@ -142,7 +146,12 @@ std::optional<Verdict> make_verdict(const JobStatus& job, const std::string& why
                   blamed.first->gpu,
                   {},
                   places_of(groups, blamed, job),
-                  hint_for(groups.front().blame, *blamed.first, blamed.host)};
+                  hint_for(groups.front().blame, *blamed.first, blamed.host),
+                  {}};
+  verdict.hint_after =
+      is_stopped(groups.front().blame, *blamed.first)
+          ? "a signal had stopped it (SIGSTOP or SIGTSTP, from kill, a debugger or the scheduler)"
+          : verdict.hint;
   const bool one = blamed.ranks.size() == 1;
   verdict.reason =
       one ? "it " + blamed.place : fmt::format("{} {}", name_of(blamed), verb(blamed, blamed.place));

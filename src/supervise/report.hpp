@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "supervise/killed_ranks.hpp"
 #include "supervise/outcome.hpp"
 #include "supervise/restart_policy.hpp"
 
@@ -25,6 +26,9 @@ std::string describe_running(const std::vector<int>& running, int world_size);
 // And under that: which restarts were made, and why there was no other one. Each line begins with a line end;
 // empty for success and where there is nothing to say.
 std::string render_restarts(const UsedRestarts& restarts, const Cause& cause);
+
+// What is said at once where ^C is typed: "waiting up to 30 s for the workers to stop; ..."
+std::string describe_wait_after_key(Milliseconds grace);
 
 std::string name_ranks(const std::vector<int>& ranks);  // ascending: "ranks 0-3,5-511"
 
@@ -62,7 +66,8 @@ struct JobEnd {
   int restarts = 0;
   int max_restarts = 0;
   std::vector<Failure> restarted{};  // what the restarts were made for
-  std::int64_t began = 0;            // Unix milliseconds
+  std::vector<KilledRanks> killed{};
+  std::int64_t began = 0;  // Unix milliseconds
   std::int64_t ended = 0;
   int scheduler_restarts = 0;            // how often the scheduler had started the job before
   std::vector<Hang> hangs{};             // in the order in which they were found

@@ -80,6 +80,15 @@ OrderedJson to_json(const Failure& failure) {
           {"ranks_alike", failure.alike}};
 }
 
+OrderedJson to_json(const KilledRanks& killed) {
+  return {{"what", describe(killed)},
+          {"ranks", killed.ranks},
+          {"host", killed.host},
+          {"signal", options::signal_name(killed.signal)},
+          {"seconds", static_cast<double>(killed.after.count()) / 1000},
+          {"place", or_null(killed.place)}};
+}
+
 using Json = nlohmann::json;
 
 const Json* find(const Json& object, const char* key) {
@@ -100,6 +109,8 @@ std::string render_report_json(const JobEnd& end) {
   const bool failed = failed_worker || !cause.failure.host.empty();
   OrderedJson others = OrderedJson::array();
   for (const Failure& other : end.others) others.push_back(to_json(other));
+  OrderedJson killed = OrderedJson::array();
+  for (const KilledRanks& each : end.killed) killed.push_back(to_json(each));
   OrderedJson restarted = OrderedJson::array();
   for (const Failure& each : end.restarted) restarted.push_back(to_short_json(each));
   OrderedJson hangs = OrderedJson::array();
@@ -123,6 +134,7 @@ std::string render_report_json(const JobEnd& end) {
                {"other_failures", others},
                {"stopped_ranks", end.victims},
                {"hangs", hangs},
+               {"killed_ranks", killed},
                {"scheduler_restarts", end.scheduler_restarts},
                {"requeue", to_json(end.requeuing)},
                {"remarks", end.remarks},

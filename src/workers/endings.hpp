@@ -11,6 +11,8 @@
 #include "base/duration.hpp"
 #include "os/process/oom_watch.hpp"
 #include "plan/launch_plan.hpp"
+#include "status/job_status.hpp"
+#include "supervise/killed_ranks.hpp"
 #include "supervise/outcome.hpp"
 #include "workers/worker_group.hpp"
 
@@ -39,6 +41,12 @@ class Endings {
   const std::vector<int>& finished_ago() const { return finished_ago_; }
   void note_stop_in_sight(TimePoint now);
 
+  // Where they are, before some are killed; that one is, so long after this signal.
+  void note_places(const status::NodeStatus& node);
+  void note_kill(std::size_t worker, int signal, Milliseconds after);
+  // Those that ended by that, or have not ended, folded.
+  std::vector<supervise::KilledRanks> killed_ranks() const;
+
  private:
   struct Ended {
     ExitStatus status;
@@ -60,6 +68,8 @@ class Endings {
   bool stopped_ = false;
   bool stop_in_sight_ = false;
   std::vector<int> finished_, finished_ago_;
+  std::map<int, std::string> places_;  // by rank
+  std::map<std::size_t, supervise::KilledRanks> killed_;
   int pending_ = 0;
 };
 

@@ -66,7 +66,7 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const
       ended_(std::move(ended)),
       agent_id_(os::make_random_id()),
       folder_places_(os::temp_dir_places(facts::find_variable(snapshot, "TMPDIR"), agent_id_)),
-      reaper_(agent_id_, {.holding = rendezvous::k_killing, .folders = folder_places_}),
+      reaper_(agent_id_, {.holding = rendezvous::k_killing, .folders = folder_places_, .host = node_->host}),
       folder_(folder_places_),
       pumps_(context),
       inherited_(os::capture_inherited_descriptors()),

@@ -1,6 +1,10 @@
 #include "allocation/schedulers/job_time.hpp"
 
+#include <chrono>
+#include <ctime>
+#include <iomanip>
 #include <limits>
+#include <sstream>
 
 #include "allocation/schedulers/shown_fields.hpp"
 #include "base/text.hpp"
@@ -15,6 +19,8 @@ constexpr Milliseconds k_kill_wait{30000};
 constexpr Milliseconds k_kill_delay{10000};
 constexpr Milliseconds k_flux_kill_timeout{5000};
 constexpr std::int64_t k_longest_limit = std::int64_t{10} * 365 * 86400;  // "unlimited" is longer
+constexpr Milliseconds k_grace_margin{5000};                              // for what follows the workers' end
+constexpr Milliseconds k_longest_grace{std::chrono::hours(24 * 7)};
 constexpr std::string_view k_kill_wait_name = "KillWait";
 
 std::string last_line(std::string_view shown) {
@@ -58,6 +64,20 @@ std::optional<std::int64_t> parse_lsf_left(std::string_view shown) {
   if (words.size() != 2 || (words[1] != "L" && words[1] != "X")) return std::nullopt;
   const auto minutes = parse_span(words[0]);
   return minutes && words[0].find(':') != std::string::npos ? std::optional(*minutes * 60) : std::nullopt;
+}
+
+// "2026-11-26T23:21:32" in seconds, of whatever time zone.
+std::optional<std::int64_t> parse_moment(const std::string& text) {
+  std::istringstream stream(text);
+  std::tm parts{};
+  stream >> std::get_time(&parts, "%Y-%m-%dT%H:%M:%S");
+  if (stream.fail()) return std::nullopt;
+  using namespace std::chrono;
+  const year_month_day date{year{parts.tm_year + 1900}, month{static_cast<unsigned>(parts.tm_mon + 1)},
+                            day{static_cast<unsigned>(parts.tm_mday)}};
+  if (!date.ok()) return std::nullopt;
+  const auto seconds_of_day = hours{parts.tm_hour} + minutes{parts.tm_min} + seconds{parts.tm_sec};
+  return seconds(sys_days{date}.time_since_epoch() + seconds_of_day).count();
 }
 
 }  // namespace
@@ -115,6 +135,26 @@ Sourced<Milliseconds> end_grace(Scheduler scheduler, std::string_view slurm_conf
       return sourced(Milliseconds{*seconds * 1000}, "KillWait, scontrol show config");
   }
   return sourced(k_kill_wait, "Slurm's default KillWait");
+}
+
+std::vector<std::string> grace_question(Scheduler scheduler, const std::string& job) {
+  if (scheduler != Scheduler::slurm || job.empty()) return {};
+  return {"scontrol", "show", "job", job};
+}
+
+// EndTime is that of the preemption and the GraceTime of the partition or QOS.
+std::optional<Milliseconds> parse_stop_grace(std::string_view job, std::string_view config) {
+  auto fields = read_pairs(job);
+  const std::string& state = fields["JobState"];
+  std::optional<Milliseconds> whole;
+  if (state == "RUNNING") {
+    const auto preempted = parse_moment(fields["PreemptTime"]), end = parse_moment(fields["EndTime"]);
+    if (preempted && end) whole = std::chrono::seconds(*end - *preempted);
+  } else if (state == "COMPLETING") {
+    whole = end_grace(Scheduler::slurm, config).value;
+  }
+  const bool is_known = whole && *whole > k_grace_margin && *whole <= k_longest_grace;
+  return is_known ? std::optional(*whole - k_grace_margin) : std::nullopt;
 }
 
 }  // namespace ddprun::allocation

@@ -50,4 +50,12 @@ inline constexpr std::string_view k_slurm_config = "scontrol show config";
 // else the schedulers' defaults. No origin: not known.
 Sourced<Milliseconds> end_grace(facts::Scheduler scheduler, std::string_view slurm_config);
 
+// The command line that shows how a job that is signalled will end; empty where there is none.
+std::vector<std::string> grace_question(facts::Scheduler scheduler, const std::string& job);
+
+// How long the workers may take to stop, from the signal to a moment before Slurm kills them. `job`: what
+// `scontrol show job` shows, of a job that is being preempted or is over; of another one nothing is known, as
+// of a step that was signalled. `config`: as end_grace()'s.
+std::optional<Milliseconds> parse_stop_grace(std::string_view job, std::string_view config);
+
 }  // namespace ddprun::allocation

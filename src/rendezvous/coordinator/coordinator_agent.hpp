@@ -10,6 +10,7 @@
 #include "base/duration.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/roster.hpp"
+#include "supervise/killed_ranks.hpp"
 #include "supervise/root_cause.hpp"
 
 namespace ddprun::rendezvous {
@@ -39,6 +40,8 @@ struct CoordinatorJobEnd {
   std::optional<TimePoint> at;                  // as far as the scheduler shows it
   std::optional<int> warning;                   // the signal that the workers were sent before it
   TimePoint decided_at;                         // when all workers of the last attempt had stopped
+  Milliseconds grace{0};                        // that the scheduler gives the workers to stop; 0: not known
+  std::vector<supervise::KilledRanks> killed;   // in this attempt
   std::map<int, supervise::EarlyEnd> finished;  // ranks of this attempt that had succeeded before its stop
 };
 

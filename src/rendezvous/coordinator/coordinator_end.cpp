@@ -97,9 +97,12 @@ void Coordinator::restart(TimePoint now) {
   const supervise::Failure cause = *first_failure_;
   const Milliseconds delay = policy_.note_end(attempt_end()).delay;
   if (settings_.elastic) note_first_failure(cause);
+  const std::vector<supervise::KilledRanks> killed = job_end_.killed;
   next_attempt();
   record(told::restart(attempt_, supervise::describe_restart(cause, delay), &cause));
   actions_.push_back(ShowRestart{cause, attempt_, policy_.used().used, settings_.max_restarts, delay});
+  for (const supervise::KilledRanks& each : killed)
+    actions_.push_back(ShowNotice{{supervise::describe(each), {}}});
   if (delay == Milliseconds{0}) return begin_attempt(now);
   tell_rosters();  // of the restart that is used
   state_ = State::opening;
@@ -119,6 +122,7 @@ void Coordinator::next_attempt() {
   hangs_.begin_attempt();
   others_.clear();
   victims_.clear();
+  job_end_.killed.clear();
   remarks_.clear();
 }
 
@@ -163,6 +167,16 @@ void Coordinator::handle(ConnectionId connection, const Stuck&, TimePoint now) {
 void Coordinator::stop_deadline_passed(TimePoint now) {
   for (int index = 0; index < settings_.agents && state_ == State::stopping; ++index) {
     if (!is_busy({index})) continue;
+    const ConnectionId connection = *members_.at({index}).connection;
+    const bool answers = connection == k_local_connection || !settings_.silence ||
+                         answers_.has_been_heard_since(connection, stopping_since_);
+    if (!answers) {
+      expel(connection,
+            fmt::format("it did not stop its workers within {} and does not answer",
+                        describe_duration(settings_.stop_timeout)),
+            now);
+      continue;
+    }
     at({index}).stopped = true;
     lose({index},
          fmt::format("{} did not stop its workers within {}", name_of({index}),
@@ -182,7 +196,8 @@ void Coordinator::finish(const supervise::Cause& cause) {
     ++told_;
     const bool here = connection == k_local_connection;
     actions_.push_back(
-        here ? SendTo{connection, Finish{cause, others_, remarks_, true, victims_, policy_.used()}}
+        here ? SendTo{connection,
+                      Finish{cause, others_, remarks_, true, victims_, policy_.used(), {}, job_end_.killed}}
              : SendTo{connection, Finish{cause, {}, {}, false}});
   }
   actions_.push_back(EndJob{cause});
@@ -206,6 +221,19 @@ void Coordinator::send(AgentIndex agent, CoordinatorMessage message) {
 void Coordinator::note_further(const supervise::Failure& failure) {
   if (others_.size() >= k_max_seen) others_ = supervise::fold_alike(std::move(others_));
   if (others_.size() < k_max_seen) others_.push_back(failure);
+}
+
+// The ranks of this agent that had ended before the stop, and those that it has killed.
+void Coordinator::note_ended(AgentIndex agent, const Stopped& stopped) {
+  for (std::size_t i = 0; i < stopped.finished.size(); ++i) {
+    const int rank = stopped.finished[i], ago = i < stopped.finished_ago.size() ? stopped.finished_ago[i] : 0;
+    job_end_.finished[rank] = {rank, host_of(agent), Milliseconds{std::max(ago, 0)}};
+  }
+  for (const supervise::KilledRanks& each : stopped.killed) {
+    const bool own =
+        std::ranges::all_of(each.ranks, [&](int rank) { return runs_rank(agent, GlobalRank{rank}); });
+    if (own && job_end_.killed.size() < k_max_further_failures) job_end_.killed.push_back(each);
+  }
 }
 
 // Each host has told its first failure when it came, and the others with Stopped.

@@ -56,7 +56,7 @@ void Coordinator::fail_hung(const status::Verdict& verdict, TimePoint now) {
   failure.program = settings_.program;
   failure.status = {ExitStatus::Kind::hung, 0, StartStage::process, false, verdict.reason};
   failure.message = verdict.places;
-  failure.hint = verdict.hint;
+  failure.hint = verdict.hint_after;
   failure.gpu = verdict.gpu;
   first_failure_ = failure;
   failed_at_ = now;

@@ -48,7 +48,16 @@ def test_interrupting_several_workers(machine):
     screen.type("\x03")
     assert screen.wait() == 130
     assert screen.text.count("SIGINT") == 1 and "ddprun: stopped by SIGINT on " in screen.text, screen.text
+    assert "ddprun: waiting up to 30 s for the workers to stop; ^C again kills them" in screen.text, screen.text
     assert "rank" not in screen.text, screen.text
+
+
+def test_a_breakpoint_in_several_workers_has_a_hint(machine):
+    (machine.directory / "debug.py").write_text("number = 41\nbreakpoint()\nprint('after', number)\n")
+    screen = start(machine, "--nproc-per-node", "2", "debug.py")
+    assert screen.wait() == 1
+    assert "hint: of several workers only rank 0 reads what is typed, and breakpoint() ends in the others at once: " in screen.text, screen.text
+    assert "torch.distributed.breakpoint()" in screen.text, screen.text
 
 
 def test_suspending_and_continuing_under_a_shell(machine):

@@ -126,3 +126,20 @@ TEST_CASE("spans of time have days, hours and minutes or fewer of them") {
   CHECK_FALSE(parse_span("-5"));
   CHECK_FALSE(parse_span("99999999999999:00"));
 }
+
+TEST_CASE(
+    "a preempted job has the time until its end to stop, one that is over KillWait, others say nothing") {
+  const auto job = [](const std::string& state, const std::string& preempted) {
+    return "JobId=2 JobState=" + state + " EndTime=2026-11-27T00:05:30 PreemptTime=" + preempted;
+  };
+  const auto grace = [](const std::string& shown) { return parse_stop_grace(shown, "KillWait = 300 sec\n"); };
+  CHECK(grace(job("RUNNING", "2026-11-26T23:55:30")) == Milliseconds{595000});
+  CHECK(grace(job("COMPLETING", "None")) == Milliseconds{295000});
+  CHECK(parse_stop_grace(job("COMPLETING", "None"), "") == Milliseconds{25000});
+  CHECK_FALSE(grace(job("RUNNING", "None")));  // a step was signalled
+  CHECK_FALSE(grace(job("RUNNING", "2026-11-27T00:05:30")));
+  CHECK_FALSE(grace(job("RUNNING", "soon")));
+  CHECK_FALSE(grace(""));
+  CHECK(grace_question(Scheduler::slurm, "2") == std::vector<std::string>{"scontrol", "show", "job", "2"});
+  CHECK(grace_question(Scheduler::pbs, "2").empty());
+}

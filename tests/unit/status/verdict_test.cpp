@@ -134,6 +134,8 @@ TEST_CASE("a stopped rank is told how it goes on, and hosts without an answer ar
   JobStatus job = job_of({rank_at(0, reduce(6, true), 44), stopped});
   job.silent = {"n2"};
   CHECK(make_verdict(job, "why")->hint == "kill -CONT 101 on n1 continues it");
+  CHECK(make_verdict(job, "why")->hint_after ==
+        "a signal had stopped it (SIGSTOP or SIGTSTP, from kill, a debugger or the scheduler)");
   CHECK(places(job).find("no answer from n2\n") != std::string::npos);
   CHECK_FALSE(make_verdict(job_of({}), "why"));
 }

@@ -92,6 +92,22 @@ TEST_CASE("ranks that were found to hang are in the report, and in its text wher
         "train.py:8");
 }
 
+TEST_CASE("the report as JSON has the ranks that were killed, how long they had and where they were") {
+  JobEnd end = failed_job();
+  end.killed = {{{0, 1}, "n1", 15, Milliseconds{30000}, "is at train.py:31 in save"},
+                {{2}, "n2", 15, {}, {}}};
+  const Json json = Json::parse(render_report_json(end));
+  REQUIRE(json["killed_ranks"].size() == 2);
+  CHECK(json["killed_ranks"][0]["ranks"] == Json({0, 1}));
+  CHECK(json["killed_ranks"][0]["host"] == "n1");
+  CHECK(json["killed_ranks"][0]["signal"] == "SIGTERM");
+  CHECK(json["killed_ranks"][0]["seconds"] == 30.0);
+  CHECK(json["killed_ranks"][0]["place"] == "is at train.py:31 in save");
+  CHECK(json["killed_ranks"][0]["what"] ==
+        "ranks 0-1 on n1 were killed 30 s after SIGTERM; rank 0 was at train.py:31 in save");
+  CHECK(json["killed_ranks"][1]["place"].is_null());
+}
+
 TEST_CASE("the report of a success has no failure") {
   const Json json = Json::parse(render_report_json({}));
   CHECK(json["result"] == "succeeded");
