@@ -125,10 +125,19 @@ void LogFiles::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan) {
       if (layout == output::LogLayout::torchrun)
         make_folders(fmt::format("{}/{}", folder, assigned.local_rank.value));
     }
+    if (layout == output::LogLayout::torchrun) make_filtered_files(folder);
     return std::string();
   });
   attempt_folder_ = folder;
   filtered_.clear();
+}
+
+// As torchrun's they are there from the start, and stay empty without --tee. In a child.
+void LogFiles::make_filtered_files(const std::string& folder) const {
+  for (const output::Stream stream : {output::Stream::output, output::Stream::error}) {
+    if (!output::filters_of(options_, stream).empty())
+      os::open_log_file(folder + "/" + output::filtered_file_name(stream));
+  }
 }
 
 // In a child.

@@ -80,7 +80,7 @@ std::string render_report_json(const JobEnd& end);
 // the message; empty for anything that is not such a file (a worker may have died while writing it).
 std::string parse_error_file(const std::string& text);
 
-// What torch's @record would have left for a launcher around ddprun: parse_error_file() reads it.
+// What torchrun would have left for a launcher around it: the worker's own error where it wrote one.
 std::string render_error_file(const Cause& cause);
 
 // "rank 3 on n2 exited with code 1; starting all workers again", or "again in 4 s".

@@ -1,5 +1,6 @@
 // A job's end for programs: --report FILE, and torch's error files, a worker's and that of a launcher around
 // ddprun.
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -142,8 +143,28 @@ std::string render_report_json(const JobEnd& end) {
               2);
 }
 
+namespace {
+
+// "ValueError: bad" of a traceback as Python prints it: what follows the last frame, with the type's name
+// alone as torch writes it. Whole where there is no frame.
+std::string error_of_traceback(const std::string& traceback) {
+  const std::vector<std::string> lines = split(traceback, '\n');
+  const auto is_frame = [](const std::string& line) { return line.starts_with("  File \""); };
+  const auto frame = std::find_if(lines.rbegin(), lines.rend(), is_frame).base();
+  if (frame == lines.begin()) return std::string(trim(traceback));
+  const auto error =
+      std::find_if(frame, lines.end(), [](const std::string& line) { return !line.starts_with("    "); });
+  std::string text(trim(join({error, lines.end()}, "\n")));
+  const std::size_t end = text.find_first_of(": \n");
+  const std::size_t dot = text.substr(0, end).rfind('.');
+  return dot == std::string::npos ? text : text.substr(dot + 1);
+}
+
+}  // namespace
+
 std::string render_error_file(const Cause& cause) {
   const Failure& failure = cause.failure;
+  const std::string own = error_of_traceback(failure.message);
   std::string traceback = failure.message.empty() ? join(failure.last_lines, "\n") : failure.message;
   const std::string seconds = std::to_string(failure.unix_milliseconds / 1000);
   // Of a worker's failure the traceback says more.
@@ -151,8 +172,9 @@ std::string render_error_file(const Cause& cause) {
   const std::string described = describe(cause);
   const std::string hint = by_worker || cause.hint.empty() ? "" : "\nhint: " + cause.hint;
   const OrderedJson extra = {{"py_callstack", std::move(traceback)}, {"timestamp", seconds}};
-  const OrderedJson message = {
-      {"message", described + hint}, {"errorCode", exit_code_of(cause)}, {"extraInfo", extra}};
+  const OrderedJson message = {{"message", by_worker && !own.empty() ? own : described + hint},
+                               {"errorCode", exit_code_of(cause)},
+                               {"extraInfo", extra}};
   return dump({{"message", message}}, -1);
 }
 

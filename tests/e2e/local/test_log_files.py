@@ -36,6 +36,7 @@ def sorted_lines(text: str) -> list[str]:
     ("-r", "3"), ("-r", "0:1,1:2"), ("-t", "3"), ("-t", "0:3", "-r", "1:3"), ("-r", "3", "-t", "0:1"),
     ("-t", "3", "--local-ranks-filter", "1"), ("--local-ranks-filter", "0"),
     ("-t", "3", "--duplicate-stdout-filters", "out 1,x", "--duplicate-stderr-filters", "err"),
+    ("--duplicate-stdout-filters", "out 1", "--duplicate-stderr-filters", "err"),
 ], ids=" ".join)
 def test_the_files_and_the_console_are_torchruns(machine, options):
     if not TORCH_PYTHON:

@@ -117,13 +117,29 @@ TEST_CASE("the report of a success has no failure") {
   CHECK(json["restarted_after"].empty());
 }
 
+TEST_CASE("the error file for a launcher around ddprun has the worker's own error, as torchrun's") {
+  JobEnd end = failed_job();
+  const auto message = [&](const std::string& traceback) {
+    end.cause.failure.message = traceback;
+    return Json::parse(render_error_file(end.cause))["message"]["message"].get<std::string>();
+  };
+  const std::string frames =
+      "Traceback (most recent call last):\n  File \"run.py\", line 3, in f\n    g()\n    ^^^\n"
+      "  File \"run.py\", line 9, in g\n    raise ValueError()\n";
+  CHECK(message(frames + "ValueError: recorded by rank 0: boom\n") == "ValueError: recorded by rank 0: boom");
+  CHECK(message(frames + "torch.distributed.DistBackendError: NCCL a.b\nsecond line\n") ==
+        "DistBackendError: NCCL a.b\nsecond line");
+  CHECK(message(frames + "KeyError\n") == "KeyError");
+  CHECK(message("ValueError: no frames") == "ValueError: no frames");
+  CHECK(message("") == "rank 3 on n2 was killed by SIGSEGV (core dumped)");
+}
+
 TEST_CASE("the error file for a launcher around ddprun is one that torch and ddprun read") {
   JobEnd end = failed_job();
   end.cause.failure.message = "Traceback ...\nValueError: bad";
   const std::string text = render_error_file(end.cause);
   CHECK(parse_error_file(text) == "Traceback ...\nValueError: bad");
   const Json message = Json::parse(text)["message"];
-  CHECK(message["message"] == "rank 3 on n2 was killed by SIGSEGV (core dumped)");
   CHECK(message["errorCode"] == 139);
   CHECK(message["extraInfo"]["timestamp"] == "1");
 }
