@@ -108,7 +108,8 @@ LogFiles::LogFiles(boost::asio::io_context& context, std::shared_ptr<const plan:
       limit_timer_(context) {}
 
 void LogFiles::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan) {
-  if (!output::wants_files(options_) || plan_ == plan) return;
+  const bool has_begun = plan_ == plan && !attempt_folder_.empty();  // else it failed for another worker
+  if (!output::wants_files(options_) || has_begun) return;
   plan_ = std::move(plan);
   const plan::Assignment& assignment = plan_->assignment;
   attempt_folder_.clear();
