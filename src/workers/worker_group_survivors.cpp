@@ -16,7 +16,7 @@ namespace ddprun::workers {
 
 namespace {
 
-constexpr std::size_t k_command_limit = 4096;
+constexpr std::size_t k_shown_command = 4096;
 
 }  // namespace
 
@@ -55,7 +55,7 @@ void WorkerGroup::tell_survivors() const {
   std::vector<supervise::Survivor> survivors;
   for (const os::ProcessEntry& each :
        os::find_descendants(os::capture_processes(), ::getpid(), main_processes())) {
-    const std::string command = os::read_head(fmt::format("/proc/{}/cmdline", each.pid), k_command_limit);
+    const std::string command = os::read_head(fmt::format("/proc/{}/cmdline", each.pid), k_shown_command);
     if (supervise::is_left_running(command)) survivors.push_back({each.name, each.pid});
   }
   if (survivors.empty()) return;

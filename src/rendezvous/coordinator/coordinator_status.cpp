@@ -100,13 +100,6 @@ std::string Coordinator::describe_phase() const {
   return "ended";
 }
 
-// The driver knows the time, and this host's name where the event has no other.
-void Coordinator::record(events::Event event) {
-  if (settings_.record) actions_.push_back(Record{std::move(event)});
-}
-
-void Coordinator::handle(ConnectionId, const Happened& happened, TimePoint) { record(happened.event); }
-
 // ---- what is waited for
 
 Coordinator::Actions Coordinator::on_connections(int count, TimePoint now) {
