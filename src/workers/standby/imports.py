@@ -123,6 +123,8 @@ class Imports:
         if here and not self.why and not self.in_package():
             return self.import_noted(name, import_)
         self.others = self.others or not here
+        if not self.why:
+            self.begun.append(name)
         if name in self.hidden:
             self.show_by(name)
         return self.original(name, import_)
@@ -132,6 +134,7 @@ class Imports:
         if name in self.hidden:
             self.show_by(name)
         self.stack.append(name)
+        self.begun.append(name)
         done = False
         try:
             module = self.original(name, import_)
@@ -146,6 +149,7 @@ class Imports:
             self.note()
 
     def note(self):
+        self.begun = []  # of what is imported meanwhile, in this order
         self.known, self.variables, self.lists = sys.modules.copy(), environment(), Lists()
         self.builtin = dict(vars(builtins))
 
@@ -208,7 +212,8 @@ class Imports:
             self.state = state
         if name:
             self.told.append(name)
-        with_it = [each for each in sys.modules.copy() if each not in self.known and each != name and self.is_package(each)]
+        new = sys.modules.keys() - self.known.keys() - {name}
+        with_it = [each for each in dict.fromkeys(self.begun) if each in new and self.is_package(each)]
         self.told += ["+" + each for each in with_it]
 
     def list(self):
@@ -217,6 +222,11 @@ class Imports:
         return self.told + ([{"why": self.why}] if self.why else [])
 
     def show_by(self, name):
+        parent = name.rpartition(".")[0]
+        if parent in self.hidden:
+            self.show_by(parent)
+        if name not in self.hidden:
+            return
         group = self.hidden[name][0]
         skipped = [each for each in self.groups[:self.groups.index(group)] if not each.shown]
         reason = self.why_other(group) if os.getpid() == self.process else None

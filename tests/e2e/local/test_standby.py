@@ -176,7 +176,8 @@ PACKAGES = {
     "copies_all": "import os\nall = dict(os.environ)\n",
     "asks_for_own": "import importlib.util\nfound = importlib.util.find_spec('own')\n",
 }
-SCRIPT = "import sys, time\nloaded = [name for name in {names!r} if name in sys.modules]\nimport own\n{imports}\n"
+SCRIPT = ("import sys, time\nstood_by = getattr(sys.modules['_frozen_importlib']._find_and_load, 'hidden', {{}})\n"
+          "loaded = [name for name in {names!r} if name in sys.modules or name in stood_by]\nimport own\n{imports}\n")
 
 
 @pytest.fixture
@@ -189,7 +190,7 @@ def packages(folder) -> Path:
 
 
 def loaded_before(machine: Machine, python: Path, names: list[str], others: list[str] = ()) -> tuple[list[str], str]:
-    """Which of these packages the second attempt's script found loaded already, and what the events say of its start."""
+    """Which of these packages were loaded before the second attempt's script began, and what the events say of its start."""
     folder = machine.directory
     (folder / "own.py").write_text("value = 1\n")
     imports = "".join(f"import {name}\n" for name in [*names, *others])

@@ -42,6 +42,9 @@ PACKAGES = {
     "finds": "class Finder:\n    def find_spec(self, *_):\n        return None\nsys.meta_path.append(Finder())\nsys.path_hooks.append(Finder)\n",
     "replaces": "class Other(type(sys)):\n    pass\nother = Other(__name__)\nother.__dict__.update(globals())\nsys.modules[__name__] = other\n",
     "both": "import sets, torch, filters\n",
+    "package": "import package.inner, alone\n",
+    "package.inner": "import extends\n",
+    "package.other": "import torch\n",
     "optional": "",
     "mpi4py": "import extends\nos.environ['V2'] = 'by mpi4py'\nimport filters\n",  # which is left out
     "broken": "import extends, filters\nraise ImportError('as it should')\n",
@@ -98,8 +101,9 @@ def text_of(steps: list[str]) -> str:
 def write_packages(folder: Path) -> None:
     for site, version in (("site-packages", 1), ("other/site-packages", 2)):
         for name in PACKAGES if version == 1 else ("torch", "alone", "sets"):
-            (folder / site / name).mkdir(parents=True)
-            (folder / site / name / "__init__.py").write_text(SEEN.format(version=f"{name} {version}") + PACKAGES[name])
+            place = folder / site / name.replace(".", "/")
+            place.mkdir(parents=True)
+            (place / "__init__.py").write_text(SEEN.format(version=f"{name} {version}") + PACKAGES[name])
     (folder / "vendored").mkdir()
     (folder / "vendored/alone.py").write_text("seen = 'vendored'\n")
 
