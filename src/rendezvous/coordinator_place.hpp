@@ -1,5 +1,4 @@
-// Where the coordinator listens, as it tells the others by other ways than their plan: through the launcher's
-// key-value space as one word, or in a rendezvous file.
+// Address of the coordinator as published: one word in the launcher's key-value space, or a rendezvous file.
 #pragma once
 
 #include <optional>
@@ -24,7 +23,7 @@ bool is_address(std::string_view text);
 // "20480,10.0.0.1,fd00::1": nothing in it that a key-value space could not carry. Addresses past the limit
 // are left out.
 std::string render_place(const CoordinatorPlace& place);
-// Nothing for anything else.
+// Returns nullopt for any other text.
 std::optional<CoordinatorPlace> parse_place(std::string_view text);
 
 // The contents of a rendezvous file.

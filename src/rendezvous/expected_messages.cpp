@@ -12,7 +12,7 @@ using enum Reception;
 
 struct AgentRow {
   const char* name;
-  std::array<Reception, 6> when_joined;  // by CoordinatorState
+  std::array<Reception, 6> when_joined;  // indexed by CoordinatorState
   Reception before;                      // on a connection that has not joined
 };
 
@@ -73,7 +73,7 @@ const CoordinatorRow& row_of(const CoordinatorMessage& message) {
 
 std::string describe_wrong(const char* name) { return fmt::format("it sent {} unexpectedly", name); }
 
-// Nothing where the message is about no attempt.
+// Returns nullopt if the message is about no attempt.
 std::optional<Attempt> attempt_of(const AgentMessage& message) {
   return std::visit(
       [](const auto& each) -> std::optional<Attempt> {

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int k_highest_errno = 4095;
 
-// By kind. A number that a process cannot end with would become another exit code of ddprun, 0 among them.
+// Lowest and highest value of each kind of end. A number that a process cannot end with would become another
+// exit code of ddprun, 0 among them.
 constexpr std::array<std::array<int, 2>, 4> k_status_values{
     {{0, k_highest_exit_code}, {1, k_highest_signal}, {0, k_highest_errno}, {0, 0}}};
 

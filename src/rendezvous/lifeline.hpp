@@ -1,4 +1,4 @@
-// What the ddprun a user typed and those it started on other hosts say to each other (self-launch).
+// Messages between the ddprun that the user started and those it started on other hosts (self-launch).
 //
 // The front end listens; every agent it started connects and shakes hands (rendezvous/handshake.hpp, launch
 // key lifeline_key()). Then frames of the codec's form go both ways:
@@ -30,7 +30,7 @@
 
 namespace ddprun::rendezvous {
 
-// Where a front end listens. The id is random and names the launch; it is no secret.
+// Address where a front end listens. The id is random and names the launch; it is no secret.
 struct FrontEndAddress {
   std::vector<std::string> addresses;  // numeric, best first
   int port = 0;
@@ -45,7 +45,7 @@ std::optional<FrontEndAddress> parse_front_end_address(std::string_view text);
 // The launch key of both ends' handshake.
 std::string lifeline_key(const std::string& id);
 
-// What an agent is to become where its remote launcher passes neither arguments nor environment.
+// Task of an agent whose remote launcher passes neither arguments nor environment.
 struct AgentTask {
   std::vector<std::string> arguments;    // without the program's name
   std::string directory;                 // empty: where it is
@@ -53,7 +53,7 @@ struct AgentTask {
   friend bool operator==(const AgentTask&, const AgentTask&) = default;
 };
 
-// As bytes for a pipe or for sealing; back again, or nothing where they are not whole.
+// Encodes a task as bytes for a pipe or for sealing, and decodes it; nullopt if the bytes are incomplete.
 std::string encode(const AgentTask& task);
 std::optional<AgentTask> decode_task(std::string_view bytes);
 inline constexpr std::size_t k_max_task = std::size_t{1} << 19;
@@ -73,7 +73,7 @@ struct Task {
 struct Signal {
   int number = 0;           // 1 .. 64
   bool hurry = false;       // a person asks to stop once more: no grace is left
-  bool whole_tree = false;  // who sent it signalled every process there, and may be about to do so here
+  bool whole_tree = false;  // sender signalled every process there, and may be about to do so here
   bool explained = false;   // the front end has said why: that the job was stopped is no news
   friend bool operator==(const Signal&, const Signal&) = default;
 };
@@ -84,8 +84,8 @@ struct Ended {
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 
-// What follows on the connection are the bytes themselves, once the front end has answered with one byte:
-// what is written before could be lost with the connection, and nobody would know.
+// Stream of the bytes that follow on the connection, once the front end has answered with one byte: bytes
+// written before could be lost with the connection, unnoticed.
 enum class Stream { output, error };
 inline constexpr char k_output_taken = 1;
 struct Output {

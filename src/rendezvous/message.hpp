@@ -1,4 +1,4 @@
-// What the agents of one launch say to each other after they have proved that they belong together.
+// Messages between the agents of one launch, after they have proved that they belong together.
 //
 // One agent is one ddprun process. Agent 0 coordinates; every agent, agent 0 too, talks to the coordinator
 // only. An attempt is one start of the whole world; messages about an attempt name it, so that a late one is
@@ -27,7 +27,7 @@ namespace ddprun::rendezvous {
 
 // ---- agent to coordinator
 
-// Why an agent cannot start anything: it joins to tell the others.
+// Failure that keeps an agent from starting anything: it joins to report it to the others.
 struct LaunchFailure {
   // The sentence, in two parts where it names the agent's host: "cannot start train.py", ": no such file".
   std::string what;
@@ -41,18 +41,18 @@ struct LaunchFailure {
 // The first message of an agent, once.
 struct Join {
   plan::Announcement announcement;
-  std::string version;  // of ddprun
+  std::string version;  // version of ddprun
   std::string reached;  // numeric address of the coordinator that worked; empty for agent 0
-  int agents = 1;       // how many agents this one believes there are
+  int agents = 1;       // number of agents that this one believes there are
   std::optional<LaunchFailure> failure{};
-  std::optional<Survivor> survivor{};  // of the same job under another coordinator
+  std::optional<Survivor> survivor{};  // state kept from the same job under another coordinator
   friend bool operator==(const Join&, const Join&) = default;
 };
 
 // Answer to Probe.
 struct Probed {
   std::vector<std::string> reachable;
-  std::vector<std::string> failures{};  // of the others: "10.0.0.1: connection refused"
+  std::vector<std::string> failures{};  // failures of the others: "10.0.0.1: connection refused"
   friend bool operator==(const Probed&, const Probed&) = default;
 };
 
@@ -120,7 +120,7 @@ struct EarlyExit {
   Attempt attempt;
   GlobalRank rank;
   Milliseconds since{0};
-  bool expired = false;  // that is --exit-barrier-timeout
+  bool expired = false;  // --exit-barrier-timeout has passed
   friend bool operator==(const EarlyExit&, const EarlyExit&) = default;
 };
 
@@ -136,8 +136,8 @@ struct RosterTaken {
   friend bool operator==(const RosterTaken&, const RosterTaken&) = default;
 };
 
-// Of an agent whose workers have loaded them (--standby), and for the agents that stand by: what is to be
-// imported for a worker.
+// Modules to import for a worker (--standby): sent by an agent whose workers have loaded them, and to the
+// agents that stand by.
 struct Modules {
   std::vector<std::string> names;
   friend bool operator==(const Modules&, const Modules&) = default;
@@ -156,14 +156,14 @@ struct Refused {
   friend bool operator==(const Refused&, const Refused&) = default;
 };
 
-// Which of these addresses of the coordinator can you reach?
+// Question to an agent: which of these addresses of the coordinator can it reach?
 struct Probe {
   std::vector<std::string> addresses;
   int port = 0;
   friend bool operator==(const Probe&, const Probe&) = default;
 };
 
-// How are your workers? Somebody asks by --status; the machines know nothing of it.
+// Question to an agent about its workers, for --status; the state machines ignore it.
 struct StatusQuestion {
   int question = 0;     // its number
   bool stacks = false;  // and where are they?
@@ -186,14 +186,14 @@ struct JobShown {
 // Start the workers; the store at master_address:master_port is already listening.
 struct Start {
   plan::Assignment assignment;
-  Milliseconds pause{0};  // that may follow its Stopped before the next Start: --restart-backoff
-  std::vector<staging::Server> stage_sources{};  // of a host that has no copies yet (--stage)
+  Milliseconds pause{0};  // longest pause between its Stopped and the next Start: --restart-backoff
+  std::vector<staging::Server> stage_sources{};  // sources for a host that has no copies yet (--stage)
   friend bool operator==(const Start&, const Start&) = default;
 };
 
 // Others take part in this attempt; be ready to take a lost one's place (--spares).
 struct Standby {
-  std::vector<staging::Server> stage_sources{};  // as Start's
+  std::vector<staging::Server> stage_sources{};  // same as in Start
   friend bool operator==(const Standby&, const Standby&) = default;
 };
 
@@ -209,7 +209,7 @@ struct Warn {
 struct Stop {
   Attempt attempt;
   int signal = SIGTERM;     // for the workers
-  bool whole_tree = false;  // that of StopRequest: who sent it may be about to signal this host too
+  bool whole_tree = false;  // StopRequest::whole_tree: the sender may be about to signal this host too
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
@@ -222,7 +222,7 @@ struct Finish {
   // Ranks that were stopped because of it, or that ran when a signal came that stops the job; never sent to
   // another host.
   std::vector<int> victims{};
-  supervise::UsedRestarts restarts{};  // likewise
+  supervise::UsedRestarts restarts{};  // never sent to another host either
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 

@@ -1,5 +1,5 @@
-// Which fields the parts of messages have, and their limits: one description for encoding and decoding
-// (base/json_fields.hpp). Those of the messages themselves are in codec.cpp.
+// Fields of the parts of messages, with their limits: one description for encoding and decoding.
+// See base/json_fields.hpp. The fields of the messages themselves are in codec.cpp.
 #pragma once
 
 #include "base/json_fields.hpp"

@@ -23,7 +23,7 @@ std::vector<std::vector<std::string>> device_rows(const Workers& workers) {
   return known ? rows : decltype(rows){};
 }
 
-// Of as many workers as there are already.
+// Describes the devices of the workers that were read before.
 void describe_devices(Fields& fields, Workers& workers) {
   auto rows = device_rows(workers);
   if (!fields.has("devices", !rows.empty())) return;
@@ -88,7 +88,7 @@ void check_places(Fields& fields, const plan::Assignment& assignment) {
   fields.check(assignment.node.value < assignment.node_count, "node", "is not below \"node_count\"");
 }
 
-// Of each the port and the addresses, with blanks between them.
+// Describes each place as its port and its addresses, separated by blanks.
 void describe_store_places(Fields& fields, std::vector<plan::StorePlace>& places) {
   std::vector<std::string> texts;
   for (const plan::StorePlace& place : places)

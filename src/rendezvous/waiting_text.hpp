@@ -1,4 +1,4 @@
-// How missing agents, ranks and hosts are named to people.
+// Names of missing agents, ranks and hosts, for people.
 #pragma once
 
 #include <string>

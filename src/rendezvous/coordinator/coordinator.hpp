@@ -76,7 +76,7 @@ class Coordinator {
   Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
   // A connection to the store whose other end is not on this host.
   Actions on_store_client(const ClientQuestion& question, TimePoint now);
-  // How many connections the store of this attempt has now.
+  // Notes the number of connections that the store of this attempt has now.
   Actions on_connections(int count, TimePoint now);
   Actions on_job_end(std::optional<TimePoint> at, std::optional<int> warning);  // the signal for all workers
   Actions on_time(TimePoint now);
@@ -104,7 +104,7 @@ class Coordinator {
   void handle(ConnectionId connection, const EarlyExit& early, TimePoint now);
   void handle(ConnectionId connection, const JobQuestion& question, TimePoint now);
   void handle(ConnectionId connection, const Modules& modules, TimePoint now);
-  void ask(TimePoint now);  // what is wanted of the status round
+  void ask(TimePoint now);  // sends what StatusRound wants asked
   void end_round(TimePoint now);
   status::JobStatus job_status();
   bool all_quiet() const;
@@ -203,7 +203,8 @@ class Coordinator {
 
   CoordinatorSettings settings_;
   State state_ = State::gathering;
-  // Whether every agent is done, for what none takes back: `done` are known to be, so each is looked at once.
+  // Reports whether every agent is done. What is done stays done: the first `done` agents are not looked at
+  // again.
   template <class IsDone>
   bool all_done(std::size_t& done, const IsDone& is_done) const {
     while (done < agents_.size() && is_done(AgentIndex{static_cast<int>(done)})) ++done;
@@ -213,17 +214,17 @@ class Coordinator {
   Membership members_;
   Quorum quorum_;
   std::optional<Gathering> takeover_;  // under way
-  std::vector<Agent> agents_;          // by place
+  std::vector<Agent> agents_;          // indexed by place
   // all_done: of this round's probes, in this attempt, since the stop
   std::size_t answered_ = 0, succeeded_ = 0, stopped_ = 0;
   ClientQuestions questions_;
   StatusRound status_round_;
   Hangs hangs_;
-  Modules modules_;                             // as last told; empty: not yet
+  Modules modules_;                             // latest list announced; empty: none yet
   std::map<std::string, std::string> refused_;  // address -> why, the first few
   std::optional<TimePoint> state_deadline_;
   TimePoint alone_due_;
-  State status_state_ = State::gathering;  // which the status is about
+  State status_state_ = State::gathering;  // state that status_since_ is about
   TimePoint status_since_, status_due_;
   int connections_ = 0;  // to the store, in this attempt; the most at a time
   bool status_stale_ = true;
@@ -231,7 +232,7 @@ class Coordinator {
 
   plan::WorldPlan world_;
   std::optional<TimePoint> last_call_;
-  std::vector<std::string> changes_;    // why the world is made anew once all have stopped
+  std::vector<std::string> changes_;    // reasons for a new world once all have stopped
   std::optional<TimePoint> killed_at_;  // then no worker of agents that were lost runs any more
   bool told_differences_ = false, store_asked_ = false;
   std::vector<FailedStart> without_;  // hosts that the job starts without
@@ -240,7 +241,7 @@ class Coordinator {
   int probe_rounds_ = 0;
   Attempt attempt_;
 
-  std::optional<supervise::Failure> first_failure_;  // of this attempt; settle_cause() may find another
+  std::optional<supervise::Failure> first_failure_;  // first of this attempt; settle_cause() may replace it
   std::vector<int> victims_;
   TimePoint started_at_, failed_at_;  // the workers of this attempt; the first of them
   bool progressed_ = false;           // one touched its DDPRUN_PROGRESS_FILE

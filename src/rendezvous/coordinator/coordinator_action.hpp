@@ -1,4 +1,4 @@
-// What the coordinator wants to have done, in order.
+// Actions that the coordinator's state machine returns, to be carried out in order.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the coordinator knows of one agent, beside its place (membership.hpp).
+// State of one agent as the coordinator knows it, beside its place (membership.hpp).
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace ddprun::rendezvous {
 struct CoordinatorAgent {
   std::string reached;
   std::optional<LaunchFailure> failure;            // it has joined to tell that it cannot start anything
-  std::optional<std::vector<std::string>> probed;  // what it has reached; nothing: it has not answered
-  std::vector<std::string> probe_failures;         // of its last answer
+  std::optional<std::vector<std::string>> probed;  // addresses it reached; nullopt: no answer yet
+  std::vector<std::string> probe_failures;         // failures in its latest answer
   bool asked = false;                              // a Probe is not answered yet
   bool succeeded = false;
   bool stopped = false;
@@ -27,15 +27,15 @@ struct CoordinatorAgent {
   }
 };
 
-// By a coordinator that takes over: those that the one before left, as they join.
+// Agents of the lost coordinator that have joined the one that takes over.
 struct Gathering {
   std::vector<Survivor> survivors;  // this process' agent first
   std::optional<TimePoint> majority_at, due;
 };
 
-// What a coordinator knows of the job's end.
+// End of the job as the coordinator knows it.
 struct CoordinatorJobEnd {
-  std::optional<TimePoint> at;  // as far as the scheduler shows it
+  std::optional<TimePoint> at;  // end that the scheduler shows; nullopt: unknown
   std::optional<int> warning;   // the signal that the workers were sent before it
   TimePoint decided_at;         // when all workers of the last attempt had stopped
   std::set<int> finished;       // ranks of this attempt that had ended with success before its stop

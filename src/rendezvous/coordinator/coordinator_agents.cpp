@@ -1,4 +1,5 @@
-// Whom the coordinator has before it: places, failures of those that only came to tell one, names.
+// The agents that the coordinator knows: their places, their names, and failures of those that join only to
+// report one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr Milliseconds k_others_word{500};  // after the first that cannot start
 
-// By a loopback address: two agents of one host, as people start them by hand.
+// Reports whether the coordinator was reached at a loopback address: two agents of one host, started by hand.
 bool reached_here(const std::string& reached) {
   const std::string plain = plain_address(reached);
   return plain.starts_with("127.") || plain == "::1";
@@ -74,7 +75,7 @@ std::set<ConnectionId> Coordinator::agents_to_ask(const std::string& client) con
   return asked;
 }
 
-// Nothing is asked after the end, when there is no store any more.
+// Asks no agent once the job has ended: there is no store any more.
 Coordinator::Actions Coordinator::on_store_client(const ClientQuestion& question, TimePoint now) {
   std::set<ConnectionId> asked;
   if (state_ != State::finished) asked = agents_to_ask(question.connection.client);
@@ -120,7 +121,7 @@ std::string Coordinator::host_of(AgentIndex agent) const {
   return fmt::format("number {}", agent.value);
 }
 
-// Nothing where it does not take part.
+// Returns the agent's assignment, or nullptr if it takes no part.
 const plan::Assignment* Coordinator::share_of(AgentIndex agent) const {
   const auto position = members_.at(agent).position;
   return position && *position < world_.assignments.size() ? &world_.assignments[*position] : nullptr;

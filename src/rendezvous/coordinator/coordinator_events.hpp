@@ -1,4 +1,4 @@
-// What the coordinator has to tell --events, as values.
+// Events that the coordinator reports to --events, as values.
 #pragma once
 
 #include <string>

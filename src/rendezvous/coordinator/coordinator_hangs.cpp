@@ -43,7 +43,8 @@ void Coordinator::judge_hang(const status::JobStatus& job, bool early, TimePoint
   }
 }
 
-// As if the rank that the others wait for had failed. Where a restart is not wanted, the cause is final.
+// Fails the attempt as if the rank that the others wait for had failed. If no restart is wanted, the cause is
+// final.
 void Coordinator::fail_hung(const status::Verdict& verdict, TimePoint now) {
   supervise::Failure failure;
   failure.attempt = attempt_;

@@ -1,4 +1,4 @@
-// Which agents take part where a job goes on without some of them: who comes late, who is lost, who waits.
+// Membership in a job that continues without some of its agents: agents that come late, are lost, or wait.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the coordinator tells of the job while it runs: to who asks, and to who waits at a terminal.
+// Status of the running job: answers to --status, and lines for a terminal.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -109,7 +109,7 @@ bool Coordinator::has_status() const {
          connections_ < world_.world_size;
 }
 
-// What is over sooner is not worth a line.
+// Returns the delay before a status line: a state that ends sooner is not worth one.
 Milliseconds Coordinator::status_delay() const {
   if (status_state_ == State::gathering || status_state_ == State::opening) return k_gathering_delay;
   if (status_state_ == State::running) return k_running_delay;

@@ -1,4 +1,4 @@
-// How the job outlives its coordinator: what the others are told beforehand, and how the next one begins.
+// Loss of the coordinator: the rosters sent beforehand, and the start of the next coordinator.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,7 +62,8 @@ void Coordinator::tell_rosters() {
   for (const auto& [connection, agent] : members_.here()) tell_roster(agent, roster);
 }
 
-// Where it would be too long the agents know what they were told before, and that rolls count here too.
+// Sends a roster if it fits its limits. Otherwise the agents keep the previous one, whose rolls count here
+// too.
 void Coordinator::tell_roster(AgentIndex agent, Roster roster) {
   const auto is_long = [](const Roll& roll) { return roll.agents.size() > k_max_place_ranges; };
   const bool fits = roster.rolls.size() <= k_max_rolls && std::ranges::none_of(roster.rolls, is_long);
@@ -130,13 +131,13 @@ void Coordinator::check_takeover(TimePoint now) {
   if (!quorum_.is_complete()) {
     wait = quorum_.is_complete_without(lost) ? wait_for_coordinator(limit) : wait_for_others(limit);
   }
-  // Those that waited for a place count for no majority, and may be about to come.
+  // Agents that waited for a place count for no majority, but may be about to join.
   if (too_few()) wait = std::max(wait, wait_for_late(limit));
   gathering.due = *gathering.majority_at + wait;
   if (now >= *gathering.due) take_over(now);
 }
 
-// Where two have had one slot, the later one has it.
+// Begins as coordinator with the survivors. If two of them had the same slot, the later one keeps it.
 void Coordinator::take_over(TimePoint now) {
   std::vector<Survivor> survivors = std::move(std::exchange(takeover_, std::nullopt)->survivors);
   state_deadline_.reset();

@@ -1,4 +1,4 @@
-// Which agents' ranks show no sign of life in an attempt, and who has exited early.
+// Agents whose ranks show no sign of life in an attempt, and the first early exit.
 #pragma once
 
 #include <map>

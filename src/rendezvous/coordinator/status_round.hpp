@@ -1,5 +1,5 @@
-// One question to all agents how their workers are. One at a time: who asks for the same meanwhile gets the
-// same answer.
+// One question to all agents about their workers.
+// Rounds run one at a time; those who ask for the same meanwhile get the same answer.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace ddprun::rendezvous {
 
 class StatusRound {
  public:
-  static constexpr Milliseconds k_limit{3000};  // who has not answered by then is silent
+  static constexpr Milliseconds k_limit{3000};  // an agent that has not answered by then is silent
   enum class Purpose { status, stacks, early_exit, hang };
 
   void want(Purpose purpose) { wanted_[purpose]; }

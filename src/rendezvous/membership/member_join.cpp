@@ -141,7 +141,7 @@ MemberJoin::Actions MemberJoin::on_no_place(DiscoveryWay way, const std::string&
   return on_time(now);
 }
 
-// What was read may have been left by a launch that was killed, so looking never ends.
+// Looks again without limit: the text read may have been left by a launch that was killed.
 void MemberJoin::look_again(TimePoint now) {
   fail(file_.trial, file_.trial.error, k_first_pause, now, k_longest_pause);
 }
@@ -268,7 +268,7 @@ std::vector<std::string> MemberJoin::describe_failures() const {
       pieces.push_back(fmt::format("{}: {}", name.text, why));
     }
   }
-  std::vector<std::pair<std::string, std::vector<int>>> ports;  // of "address\nerror"
+  std::vector<std::pair<std::string, std::vector<int>>> ports;  // ports by "address\nerror"
   for (const Candidate& candidate : candidates_) {
     if (candidate.trial.done || (candidate.spare && candidate.answer.empty())) continue;
     const std::string address = candidate.name == candidate.address

@@ -1,5 +1,6 @@
-// How a member finds the coordinator: it walks the candidates, address by port, until one of them proves to
-// be the coordinator of this launch or the join deadline passes.
+// Search of a member for the coordinator.
+// It walks the candidates, address by port, until one of them proves to be the coordinator of this launch or
+// the join deadline passes.
 //
 // All ports of an address are tried at once. Addresses start one after the other, best first, a moment apart,
 // so that members agree on the best one when several work. A name is looked up first and retried when it is
@@ -35,15 +36,14 @@ struct MemberJoinSettings {
   std::vector<std::string> addresses;  // names or numeric addresses, best first
   std::vector<int> ports;
   Milliseconds join_timeout{600000};
-  std::string rendezvous_file;  // its path; empty: there is none
-  std::string key_value_space;  // the launcher's, for messages: "PMI"; empty: there is none
-  std::vector<int>
-      spare_ports;  // where a coordinator may be that cannot have those; tried later and less often
+  std::string rendezvous_file;   // its path; empty: there is none
+  std::string key_value_space;   // the launcher's, for messages: "PMI"; empty: there is none
+  std::vector<int> spare_ports;  // ports of a coordinator that cannot have those; tried later and less often
   // For a place that the user named, where somebody refuses this launch all the time: it may be one that ends
   // soon, or a mistake in one of the commands. Nothing: the join time-out.
   std::optional<Milliseconds> refusal_patience{};
   bool live = false;                    // ShowJoinStatus goes to a terminal: more often than into a log
-  std::vector<Successor> successors{};  // of a coordinator that is lost, which may coordinate now
+  std::vector<Successor> successors{};  // successors of a lost coordinator, any of which may coordinate now
 };
 
 enum class DiscoveryWay { key_value_space, file };
@@ -108,14 +108,14 @@ class MemberJoin {
   };
   struct Name {
     std::string text;
-    Trial trial;         // of its look-up; done for numeric addresses
+    Trial trial;         // trial of its look-up; done for numeric addresses
     bool known = false;  // it has led to addresses
   };
   struct Candidate {
-    std::string name;  // what the user or the scheduler calls it, or the way it was told
+    std::string name;  // name used by the user or the scheduler, or the way it was published
     std::string address;
     int port = 0;
-    bool spare = false;  // of no interest where nobody answers
+    bool spare = false;  // ignored if no process answers there
     std::string answer;  // the last refusal of somebody there
     std::optional<TimePoint> refused_since;
     Trial trial;
@@ -147,7 +147,7 @@ class MemberJoin {
 
   MemberJoinSettings settings_;
   TimePoint started_;
-  std::vector<Name> names_;  // by place in settings_.addresses; numeric ones are done
+  std::vector<Name> names_;  // indexed as settings_.addresses; numeric ones are done
   std::vector<Candidate> candidates_;
   Way key_value_space_;
   Way file_;

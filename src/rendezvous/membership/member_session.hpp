@@ -1,5 +1,4 @@
-// What a member that has joined expects of its coordinator: which message may come, and until when one has
-// to.
+// Messages that a joined member expects of its coordinator, and the deadline of each.
 #pragma once
 
 #include <optional>
@@ -25,12 +24,12 @@ class MemberSession {
     Milliseconds limit;
     std::string otherwise;  // "sent nothing for 40 s"
   };
-  // Nothing: as before.
+  // Returns nullopt if the expectation stays as before.
   std::optional<Expectation> note_sent(const AgentMessage& message);
 
   struct Received {
-    bool answers = false;  // what was expected; else it may come at any time
-    bool ends = false;     // nothing follows it
+    bool answers = false;  // it is the expected message; else it may come at any time
+    bool ends = false;     // no message follows it
   };
   // Else why the connection has to end: "it sent a start unexpectedly".
   std::variant<Received, std::string> note_received(const CoordinatorMessage& message);
@@ -38,7 +37,7 @@ class MemberSession {
  private:
   Limits limits_;
   MemberState state_ = MemberState::joined;
-  Milliseconds pause_{0};  // that the latest Start announced, between Stopped and the next
+  Milliseconds pause_{0};  // pause announced by the latest Start, between Stopped and the next
 };
 
 }  // namespace ddprun::rendezvous

@@ -63,7 +63,7 @@ std::vector<Successor> NextCoordinator::candidates() const {
   return all;
 }
 
-// Nothing: never.
+// Returns nullopt if this agent never takes over.
 std::optional<TimePoint> NextCoordinator::turn() const {
   if (!listens_) return std::nullopt;
   // All see at the same moment that a process has ended; after silence another one may have been earlier.

@@ -1,5 +1,5 @@
-// What an agent does that has lost its coordinator: which others it looks for, when it takes over itself, and
-// when it gives up.
+// Course of an agent that has lost its coordinator.
+// It decides which other agents to look for, when to take over itself, and when to give up.
 //
 // Every agent was told of the same successors in the same order (roster.hpp). All of them are dialled at
 // once, and only one that has taken over answers. The first of those that are not known to be lost takes over
@@ -32,7 +32,7 @@ class NextCoordinator {
   // True where its number is new. What was lost before is so no more.
   bool note(const Roster& roster);
   bool is_told() const { return roster_.has_value(); }
-  const std::string& host() const { return roster_->host; }  // of the latest coordinator, when told
+  const std::string& host() const { return roster_->host; }  // host of the latest coordinator, if told
 
   // ---- without
 
@@ -43,14 +43,14 @@ class NextCoordinator {
   struct Search {
     std::vector<Successor> successors;       // to be joined, whoever answers
     Milliseconds timeout{0};                 // from now
-    std::optional<TimePoint> takes_over_at;  // where nobody has answered by then
+    std::optional<TimePoint> takes_over_at;  // unless some agent has answered by then
   };
   // After a loss, once no worker runs here.
   Search next(TimePoint now) const;
   bool is_searching() const { return searches_; }
   // For the next coordinator; when told.
   Survivor survivor() const;
-  // What this agent's settings have of the lost coordinator when it takes over.
+  // Gives `settings` what this agent keeps of the lost coordinator, to take over with.
   void inherit(CoordinatorSettings& settings) const;
 
  private:
@@ -71,7 +71,7 @@ class NextCoordinator {
   std::optional<Roster> roster_;
   std::optional<AgentIndex> coordinator_;  // the one joined
   std::set<AgentIndex> lost_, ended_;      // since the roster came
-  std::optional<Loss> first_, last_;       // likewise
+  std::optional<Loss> first_, last_;       // losses since the roster came
   bool listens_ = false, searches_ = false;
 };
 

@@ -97,7 +97,7 @@ void Quorum::add(const Roll& roll) {
   kept.away = {agents.begin(), agents.end()};
 }
 
-// Those before it were settled when it was told.
+// Forgets the rolls before that number, which were settled when it was sent.
 void Quorum::drop_before(int number) {
   settled_ = std::max(settled_, number);
   std::erase_if(rolls_, [&](const Kept& roll) { return roll.number < number; });
