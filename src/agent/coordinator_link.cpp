@@ -77,7 +77,7 @@ void CoordinatorLink::join() {
   try {
     join_as_coordinator();
   } catch (const net::PortTaken& taken) {
-    // By another agent of this host, as several were started here: that one coordinates.
+    // The port is taken by another agent of this host, since several were started here: that one coordinates.
     console::say_detail(fmt::format("{}; joining the agent that listens there", taken.what()));
     plans_.node = std::make_shared<const plan::NodeProposal>(plan::propose_as_member(*plans_.node));
     join_as_member();

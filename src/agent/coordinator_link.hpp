@@ -1,5 +1,6 @@
-// How an agent comes to its coordinator, or is it: it joins as its plan says, and when the coordinator is
-// lost and the job goes on it joins the next one, or becomes it.
+// Connection of an agent to its coordinator, in either role.
+// It joins as its plan says. When the coordinator is lost and the job continues, it joins the next one or
+// becomes it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -31,7 +32,7 @@ namespace ddprun::agent {
 
 class CoordinatorLink {
  public:
-  struct Parts {  // of the agent; they outlive this
+  struct Parts {  // owned by the agent; they outlive this
     Plans& plans;
     const facts::Snapshot& snapshot;
     workers::WorkerGroup& workers;
@@ -59,7 +60,7 @@ class CoordinatorLink {
   void rejoin();  // once no worker runs any more
   void note(const rendezvous::Roster& roster);
   void send(rendezvous::AgentMessage message) { link_->send(std::move(message)); }
-  // As long as there is somebody to whom.
+  // Sends the message, or drops it if there is no coordinator at the moment.
   void send_if_linked(rendezvous::AgentMessage message);
   bool ask_for_job(bool stacks);  // false: no coordinator can be asked now
 
@@ -100,7 +101,7 @@ class CoordinatorLink {
   net::CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
   rendezvous::NextCoordinator next_coordinator_;
   std::optional<plan::Announcement> announced_;
-  net::BoundSocket successor_socket_;     // where it listens once the coordinator is lost
+  net::BoundSocket successor_socket_;     // listens once the coordinator is lost
   bool listens_ = false;                  // there
   boost::asio::steady_timer turn_timer_;  // until it takes over
 };

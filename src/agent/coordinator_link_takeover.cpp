@@ -1,4 +1,4 @@
-// What an agent does when the coordinator is lost and the job goes on: it joins the next one, or becomes it.
+// Loss of the coordinator in a job that continues: the agent joins the next coordinator, or becomes it.
 #include <fmt/format.h>
 
 #include <memory>

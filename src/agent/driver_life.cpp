@@ -1,4 +1,5 @@
-// What a driver does as its agent's life goes on: tells the coordinator, stops workers, and leaves.
+// Actions of the agent's state machine: messages to the coordinator, the stop of the workers, the agent's
+// end.
 #include <boost/asio/post.hpp>
 
 #include "agent/driver.hpp"
@@ -54,7 +55,7 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
                                  workers_.made_progress(), endings_.finished_ranks()});
 }
 
-// Whoever read it has gone.
+// Writes output here again: the process that read it on another host has exited.
 void Driver::carry_out(const supervise::life::TakeOutputBack&) {
   if (output_link_.restore()) workers_.reopen_outputs();
 }
@@ -74,7 +75,7 @@ void Driver::carry_out(const supervise::life::WriteOutput& action) {
   workers_.when_drained(action.limit, [this] { carry_out(life_.on_output_written()); });
 }
 
-// Not from within what the link has called.
+// Posted, because rejoin() destroys the link whose callback we are in.
 void Driver::carry_out(const supervise::life::Rejoin&) {
   boost::asio::post(context_, [this] { link_.rejoin(); });
 }

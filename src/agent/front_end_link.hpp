@@ -1,5 +1,4 @@
-// The connection of an agent that another ddprun started to that one: what comes over its lifeline, and what
-// it says at its end.
+// Lifeline of an agent to the ddprun that started it: signals that arrive on it, and its own last word.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -24,7 +23,7 @@ class FrontEndLink {
   FrontEndLink(boost::asio::io_context& context, const Plans& plans, Hooks hooks)
       : context_(context), plans_(plans), hooks_(std::move(hooks)), look_(context) {}
 
-  // Nothing where no ddprun started this one. Throws Error where its address makes no sense.
+  // Does nothing if no ddprun started this one. Throws Error if its address is invalid.
   void hold(const facts::Snapshot& snapshot);
   void tell_end(const rendezvous::lifeline::Ended& ended, std::function<void()> told);
 

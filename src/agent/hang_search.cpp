@@ -64,7 +64,7 @@ void HangSearch::look() {
 }
 
 void HangSearch::look_at(const status::NodeStatus& node, TimePoint began) {
-  if (node.measured == Milliseconds{0}) return wait_for_look(began);  // nothing was seen: that is no silence
+  if (node.measured == Milliseconds{0}) return wait_for_look(began);  // an empty measurement is no silence
   const TimePoint now = os::now(), counted{node.measured};
   for (std::size_t i = 0; i < node.workers.size(); ++i)
     watch_->note(i, status::signs_of(node.workers[i]), counted, now);

@@ -23,7 +23,7 @@ class JobEndWatch {
               Hooks hooks);
 
   void begin();  // the workers start; once for all attempts
-  void end();    // of the job
+  void end();    // ends with the job
   bool warned() const { return watch_.warned(); }
 
  private:

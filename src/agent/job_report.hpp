@@ -1,4 +1,4 @@
-// What an agent says at the end: to people, to the file of --report, and to a launcher around it.
+// Report of an agent at the end: to the user, to the file of --report, and to a launcher around it.
 #pragma once
 
 #include <cstdint>

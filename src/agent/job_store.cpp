@@ -19,7 +19,7 @@ namespace {
 
 constexpr int k_ports_kept = 16;  // more attempts than that take turns
 constexpr int k_highest_port = 65535;
-constexpr std::uint64_t k_memory = std::uint64_t{16} << 30;  // where the host does not tell
+constexpr std::uint64_t k_memory = std::uint64_t{16} << 30;  // assumed if the host does not show it
 // Addresses, each once an attempt: strangers shall make neither noise nor load.
 constexpr std::size_t k_refusals_told = 8;
 constexpr std::size_t k_strange_addresses = 16;

@@ -43,7 +43,7 @@ std::optional<rendezvous::ElasticNodes> elastic_of(const plan::NodeProposal& nod
   return elastic;
 }
 
-// What MASTER_ADDR may become, best first: the user's word, else this host's addresses.
+// Returns the candidates for MASTER_ADDR, best first: the user's choice, else this host's addresses.
 std::vector<std::string> own_addresses(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
   if (node.options.local_address) return {node.options.local_address->value};
   if (node.rendezvous.role == plan::RendezvousRole::solo) return {node.solo_address.value};

@@ -25,7 +25,7 @@ std::string name_of(const plan::Assignment& assignment) {
   return fmt::format("{} {}", assignment.launch_id, assignment.attempt.value);
 }
 
-// Of the handshake; the same for all agents of the job.
+// Returns the launch id of the handshake, the same for all agents of the job.
 std::string launch_id(const plan::NodeProposal& node) { return node.rendezvous.key + "/store"; }
 
 rendezvous::Authenticator authenticator(const Plans& plans, const facts::Snapshot& snapshot) {
@@ -221,7 +221,7 @@ void LocalStore::end_attempt() {
   dial_.reset();
   if (parent_) std::exchange(parent_, nullptr)->close();
   if (relay_) std::exchange(relay_, nullptr)->close();
-  // Those of the attempt that ends; the next one's may have come.
+  // Closes the children of the attempt that ends; those of the next one may have connected already.
   for (auto child = children_.begin(); child != children_.end();) {
     const bool old = child->second.link || child->second.attempt == attempt_;
     if (old) child->second.connection->close();

@@ -16,7 +16,7 @@ class Requeue {
   void decide(const rendezvous::Finish& finish, const Plans& plans, bool warned);
   // For the report; nothing where there is nothing to do.
   const std::optional<supervise::Requeuing>& state() const { return state_; }
-  int restarts() const { return restarts_; }  // how often the scheduler had started the job before
+  int restarts() const { return restarts_; }  // number of times that the scheduler had started the job before
   // Once all is written, since the scheduler ends the job at once. Says what it does; waits for the answer,
   // ten seconds at most, and corrects the file of --report where it is a refusal.
   void ask(const Plans& plans, std::int64_t began);

@@ -31,8 +31,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds k_look_again{50};  // at a folder that another process fills
-constexpr std::chrono::seconds k_last_part{5};         // at the end, for what is under way
-constexpr std::size_t k_identity = 16;                 // of the digits of a digest
+constexpr std::chrono::seconds k_last_part{5};         // at the end, for transfers in progress
+constexpr std::size_t k_identity = 16;                 // of the digest's digits
 
 std::string digest_of(std::string_view bytes) {
   os::StageDigest digest;
@@ -107,7 +107,7 @@ class StageProcess {
     worked_ = true;
   }
 
-  // Of a host whose first agent says it for all.
+  // Reports whether the first agent of this host stages for all of them.
   bool is_further_agent() const { return !is_root() && order_.sources.front().host == order_.host; }
   bool is_root() const { return order_.sources.empty(); }
 
@@ -121,9 +121,9 @@ class StageProcess {
     return nullptr;
   }
 
-  // Of several agents of a host the first fetches the copy, and the others use it. One that had the folder
-  // before would wait for the first, which waits for the folder. Behind its last byte comes the word that it
-  // is whole.
+  // Waits until the first agent of the host has fetched the copy, which the others use. An agent that locked
+  // the folder before would wait for the first, which waits for the folder. The first confirms behind the
+  // last byte that the copy is whole.
   bool wait_for_first_agent(std::size_t item, const staging::Manifest& manifest, Staged& staged) {
     if (!is_further_agent()) return true;
     if (client_.get_contents(item, staging::content_size(manifest), [](std::string_view) {})) return true;
@@ -159,7 +159,7 @@ class StageProcess {
     return staged;
   }
 
-  // Where this copy is already, else where there is room; for that, kept copies are removed.
+  // Returns the place where this copy is already, else one with room; kept copies are removed to make room.
   staging::ChosenPlace find_place(const staging::Manifest& manifest, const std::string& name) {
     const std::string own = "/" + staging::user_folder(::geteuid());
     for (int attempt = 0;; ++attempt) {
@@ -320,7 +320,7 @@ class StageProcess {
   int socket_;
   std::vector<net::StagedItem> items_;
   net::StageClient client_;
-  std::vector<staging::Mapping> mappings_;  // of those that are done
+  std::vector<staging::Mapping> mappings_;  // mappings of the paths that are done
   std::vector<std::unique_ptr<os::StageFolder>> folders_;
   std::atomic<bool> ends_ = false, worked_ = false;
   bool serves_source_ = false;  // this path, without a copy

@@ -57,9 +57,9 @@ class StandbyKeeper {
   Tell tell_;
   supervise::StandbyPlan plan_;
   boost::asio::steady_timer timer_;
-  std::unique_ptr<probes::ChildQuery> query_;      // under way
-  std::vector<std::vector<std::string>> modules_;  // of each worker: the longest list so far
-  std::size_t told_ = 0;                           // as many of the first worker\'s to the others
+  std::unique_ptr<probes::ChildQuery> query_;      // in progress
+  std::vector<std::vector<std::string>> modules_;  // longest list of each worker so far
+  std::size_t told_ = 0;                           // number of the first worker's modules already announced
 };
 
 }  // namespace ddprun::agent

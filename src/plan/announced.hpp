@@ -1,4 +1,4 @@
-// What an agent tells its local peers about its CPUs and devices, for their bindings and its own.
+// CPUs and devices that an agent announces to its local peers, for their bindings and its own.
 #pragma once
 
 #include <vector>

@@ -66,7 +66,8 @@ Sharers own_workers(const LaunchPlan& plan, const facts::Snapshot& snapshot) {
   return sharers;
 }
 
-// As the coordinator told: every agent of the host computes the same list.
+// Returns the workers that share this host, in the order of the coordinator: every agent of the host computes
+// the same list.
 Sharers among(const std::vector<LocalPeer>& local_peers, const LaunchPlan& plan,
               const facts::Snapshot& snapshot) {
   Sharers sharers;
@@ -130,7 +131,8 @@ void pick_own_list(placement::PlacementRequest& request, const LaunchPlan& plan)
   if (own < lists.size()) lists = {lists[own]};
 }
 
-// That there are too few cores is said with the launcher's own option; the placement knows none.
+// Reports whether a notice names the lack of cores already, with the launcher's own option, which the
+// placement does not know.
 bool is_said(const placement::Placement& placement, const LaunchPlan& plan, const facts::Snapshot& snapshot) {
   const bool unbound = std::ranges::all_of(placement.workers,
                                            [](const facts::Binding& worker) { return worker.cpus.empty(); });

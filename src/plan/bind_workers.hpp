@@ -1,5 +1,4 @@
-// Binding as part of a plan: what the allocation, the devices and the other agents of the host mean for
-// placement.
+// Binding as part of a plan: effects of the allocation, the devices and the host's other agents on placement.
 #pragma once
 
 #include "allocation/allocation.hpp"

@@ -1,5 +1,5 @@
-// One ddprun a task where each task sees one GPU: whether its workers may see those of all tasks of the host,
-// which gives them their real LOCAL_RANK and transfers from GPU to GPU.
+// Sharing of GPUs between the tasks of a host, if one ddprun runs per task and each task sees one GPU.
+// If its workers may see the GPUs of all tasks, they get their real LOCAL_RANK and transfers from GPU to GPU.
 #pragma once
 
 #include <string>

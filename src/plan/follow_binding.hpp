@@ -1,4 +1,4 @@
-// What follows from where the workers are bound: threads, places of OpenMP, nearest network cards.
+// Consequences of the workers' bindings: threads, places of OpenMP, nearest network cards.
 #pragma once
 
 #include <optional>

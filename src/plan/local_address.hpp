@@ -1,4 +1,4 @@
-// What --local-addr names, checked before other hosts are told.
+// Address named by --local-addr, checked before other hosts are given it.
 #pragma once
 
 #include <optional>

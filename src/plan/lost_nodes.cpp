@@ -37,7 +37,8 @@ void check_spares(const NodeProposal& node) {
 
 namespace {
 
-// Whether the job itself was submitted with --no-kill is shown nowhere, so only the hint names that.
+// Returns a notice if the step was started without --no-kill. The hint names the job's --no-kill, too: no
+// source shows whether the job was submitted with it.
 std::optional<allocation::Notice> find_strict_srun(const facts::Snapshot& snapshot) {
   const auto& step = snapshot.host.step;
   if (!step) return std::nullopt;

@@ -11,7 +11,7 @@ namespace ddprun::plan {
 
 // With --spares the last nodes wait, as long as all others come. Their hosts; empty where nobody knows them.
 std::vector<std::string> spare_hosts(const RendezvousPlan& rendezvous, const options::Options& options);
-// Whether this agent is one of them, as far as its number is known before the rendezvous.
+// Reports whether this agent is a spare, as far as its number is known before the rendezvous.
 bool is_spare(const RendezvousPlan& rendezvous, const options::Options& options);
 
 // Throws UsageError where there are too many spares for the nodes, or several agents on one.

@@ -23,8 +23,8 @@ std::string value_of(const facts::Environment& environment, const char* name) {
 
 std::string origin_of(const char* name) { return fmt::format("{} of the environment", name); }
 
-// Of torchrun or ddprun; other launchers set the rank on the host beside RANK, which scripts for a whole job
-// do not.
+// Reports whether torchrun or ddprun has set the variables; other launchers set the host's rank beside RANK,
+// which scripts for a whole job do not.
 bool is_inside_launch(const facts::Environment& environment) {
   const auto is_set = [&](const char* name) { return environment.contains(name); };
   return is_set("TORCHELASTIC_RUN_ID") || is_set("DDPRUN_LAUNCH_ID") ||

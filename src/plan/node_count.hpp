@@ -1,5 +1,4 @@
-// Whether the agents of an MPI launcher are on as many hosts as was meant: only when all have met does
-// anybody know on how many they are.
+// Expected number of hosts of an MPI launcher's agents; the real one is known only when all have met.
 #pragma once
 
 #include <optional>
@@ -20,7 +19,7 @@ struct ExpectedNodes {
   std::string one_a_node;             // "mpiexec -n {0} -ppn 1"
 };
 
-// What this agent knows of it; nothing where the hosts were not the launcher's choice.
+// Returns the expectation of this agent; nullopt if the launcher did not choose the hosts.
 std::optional<ExpectedNodes> expect_nodes(const allocation::Allocation& allocation,
                                           const allocation::PlaceOptions& options,
                                           const facts::Snapshot& snapshot);

@@ -1,4 +1,4 @@
-// What Open MPI's mpirun does to one ddprun per node that is meant for one MPI process a core.
+// Effects of Open MPI's mpirun on one ddprun per node, as mpirun expects one MPI process per core.
 #pragma once
 
 #include <optional>

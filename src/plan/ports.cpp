@@ -6,7 +6,7 @@ namespace ddprun::plan {
 
 namespace {
 
-constexpr int k_torchrun_port = 29500;  // where another launcher of the same user may sit
+constexpr int k_torchrun_port = 29500;  // possibly held by another launcher of the same user
 
 std::uint64_t next_of(std::uint64_t& state) {
   state += 0x9e3779b97f4a7c15U;

@@ -1,4 +1,4 @@
-// Where agents that share only a few variables look for each other.
+// Ports where agents that share only a few variables look for each other.
 #pragma once
 
 #include <cstdint>

@@ -88,8 +88,8 @@ std::string explain_ranks(const NodeProposal& node) {
   return origin;
 }
 
-// By position in the list, whatever its entries are. A task that sees no more than one worker's share has
-// that.
+// Gives the worker its share of the list by position, whatever the entries are. A task that sees no more than
+// one worker's share has that.
 void give_devices(OfferedWorker& worker, const placement::VisibleDevices& devices, std::size_t each) {
   const std::size_t count = devices.entries.size();
   const std::size_t first = count == each ? 0 : static_cast<std::size_t>(worker.local_rank.value) * each;
@@ -130,7 +130,7 @@ void adapt_to_one_gpu(NodeProposal& node) {
   if (!node.virtual_local_rank.value) node.virtual_local_rank = {true, node.options.gpus_per_worker.origin};
 }
 
-// Where a process can use one MIG instance only, each worker sees its own.
+// Adapts the proposal to MIG if a process can use one instance only: each worker then sees its own.
 void adapt_to_instances(NodeProposal& node, const placement::VisibleDevices& devices) {
   if (!devices.one_a_process || node.virtual_local_rank.value) return;
   node.virtual_local_rank = {true, "one MIG instance per process"};

@@ -112,8 +112,9 @@ void choose_ports(RendezvousPlan& rendezvous, const allocation::Allocation& allo
   }
 }
 
-// Nothing else tells two launches apart that start at once: two pbsdsh in one job, torchrun's default id. A
-// step, a launch of mpiexec and an id that the user chose are names of their own; the job's id is none.
+// Reports whether the launch has a name of its own. Without one, two launches that start at once cannot be
+// told apart: two pbsdsh in one job, torchrun's default id. A step, a launch of mpiexec and an id that the
+// user chose are such names; the job's id is not.
 bool is_named(const allocation::Allocation& allocation) {
   if (allocation.numbered_by_launcher) return !allocation.launch_id.value.empty();
   const std::string& instance = allocation.instance.value;
@@ -121,7 +122,8 @@ bool is_named(const allocation::Allocation& allocation) {
   return !allocation.step_id.value.empty() || allocation.scheduler.value == facts::Scheduler::none;
 }
 
-// By hand the directories of two hosts may differ; a scheduler's tasks start in the same one.
+// Returns a digest of the command, with the working directory unless started by hand: then the directories of
+// two hosts may differ, while a scheduler's tasks start in the same one.
 std::string digest_of_command(const allocation::Allocation& allocation, const options::Options& options,
                               const facts::Snapshot& snapshot) {
   std::string text = join(options.command, std::string(1, '\0'));

@@ -1,4 +1,4 @@
-// How the agents of one launch find each other, from the allocation alone.
+// Rendezvous of the agents of one launch, from the allocation alone.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ constexpr std::size_t k_most_addresses = 33;
 // In a launch key: what follows is a digest of the command line, where nothing else names the launch.
 inline constexpr const char* k_command_mark = "/command-";
 
-// Who coordinates, which number this agent has, and where members look: names, addresses and ports. The other
-// ways of meeting are choose_discovery'.
+// Returns who coordinates, this agent's number, and where members look: names, addresses and ports. The other
+// ways of meeting are choose_discovery's.
 RendezvousPlan make_rendezvous_plan(const allocation::Allocation& allocation, const options::Options& options,
                                     const facts::Snapshot& snapshot);
 
@@ -34,8 +34,8 @@ int expected_place(const NodeProposal& node);
 std::optional<allocation::Notice> find_foreign_address(const NodeProposal& node,
                                                        const facts::HostFacts& host);
 
-// Why this host may be waiting alone: its flags say that the others are started by hand, inside a job of
-// several.
+// Returns a notice if this host may be waiting alone: its flags say that the others are started by hand,
+// inside a job of several.
 std::optional<allocation::Notice> explain_waiting_alone(const NodeProposal& node);
 
 }  // namespace ddprun::plan

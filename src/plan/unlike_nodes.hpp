@@ -1,5 +1,6 @@
-// What differs between the hosts of a launch and should not: GPUs that are promised and not visible, numbers
-// of workers since the hosts have different numbers of GPUs or CPUs, and the Python with its torch.
+// Differences between the hosts of a launch that should not be there.
+// They are GPUs that are promised and not visible, numbers of workers since the hosts have different numbers
+// of GPUs or CPUs, and the Python with its torch.
 #pragma once
 
 #include <optional>

@@ -107,7 +107,7 @@ std::string find_python(const facts::Snapshot& snapshot) {
 
 namespace {
 
-// What the image has nobody sees from outside.
+// Guesses by the name: the contents of the image cannot be seen from outside.
 facts::ProgramKind guess_kind_inside(const options::Options& options, const facts::Snapshot& snapshot) {
   const std::string& program = options.container.words.front();
   const auto found = snapshot.programs.find(program);
@@ -156,7 +156,7 @@ std::vector<std::string> make_worker_command(const options::Options& options, co
   }
   const std::string number = std::to_string(local_rank.value);
   for (const std::string& word : options.command) command.push_back(replace_macro(word, number));
-  if (options.local_rank_argument) {  // where torch.distributed.launch puts it: right after the script
+  if (options.local_rank_argument) {  // torch.distributed.launch, too, puts it right after the script
     const auto rest = static_cast<std::ptrdiff_t>(options.command.size() - 1);
     command.insert(command.end() - rest, "--local-rank=" + number);
   }

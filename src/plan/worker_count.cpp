@@ -167,7 +167,8 @@ std::optional<Sourced<std::int64_t>> quota_below(const facts::HostFacts& host, s
                  fmt::format("cgroup limit of {:.3g} CPUs", *host.cpu_quota));
 }
 
-// What PBS granted on this host, where nothing else keeps its jobs to it.
+// Returns the cores that PBS granted on this host, if fewer than `cores` and nothing else limits its jobs to
+// them.
 std::optional<Sourced<std::int64_t>> granted_below(const allocation::Allocation& allocation,
                                                    std::int64_t cores) {
   const Sourced<int>& granted = allocation.cpus_on_node;
@@ -292,7 +293,7 @@ Sourced<int> share_cores(const allocation::Allocation& allocation, const facts::
   return {static_cast<int>(std::max<std::int64_t>(1, usable / sharers)), origin};
 }
 
-// Nothing where somebody is not bound, or a control group allows less than the bindings have.
+// Returns nullopt if a worker is not bound, or a control group allows fewer cores than the bindings have.
 std::optional<Sourced<int>> cores_of_bindings(const allocation::Allocation& allocation,
                                               const facts::Snapshot& snapshot,
                                               const std::vector<facts::Binding>& bindings) {

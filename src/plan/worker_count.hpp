@@ -1,4 +1,4 @@
-// How many workers an agent starts and how many cores each may use.
+// Number of workers that an agent starts, and of cores that each may use.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@
 
 namespace ddprun::plan {
 
-// Whether --gpus-per-worker was given: each worker then sees its own GPUs and no others.
+// Reports whether --gpus-per-worker was given: each worker then sees its own GPUs and no others.
 bool asks_for_gpus(const options::Options& options);
 
 // ddprun processes on this host.
 int tasks_on_this_host(const allocation::Allocation& allocation);
 
-// What tells their number, for one ddprun per task.
+// Returns the source of the number of tasks, for one ddprun per task.
 const std::string& tasks_origin(const allocation::Allocation& allocation);
 
 // One for each task where the scheduler started those; else what --nproc-per-node says, else one for each
@@ -41,7 +41,7 @@ bool shares_mask(const allocation::Allocation& allocation, const facts::Snapshot
 Sourced<int> threads_of_bindings(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
                                  const std::vector<facts::Binding>& bindings);
 
-// What is odd about these counts and how to get what was probably meant.
+// Return a notice if a count is odd, with a hint how to get what was probably meant.
 std::optional<allocation::Notice> find_unused_count(const allocation::Allocation& allocation,
                                                     const options::Options& options);
 std::optional<allocation::Notice> find_too_few_gpus(const placement::VisibleDevices& devices,

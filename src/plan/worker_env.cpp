@@ -42,14 +42,14 @@ class Changes {
                    std::string origin) {
     if (!environment.contains(name)) set(name, std::move(value), std::move(origin));
   }
-  // As it is for the worker so far; empty: not set, or to nothing.
+  // Returns the value for the worker so far; empty: not set, or set to nothing.
   std::string value(const facts::Environment& environment, const std::string& name) const {
     const auto change = std::find_if(list_.rbegin(), list_.rend(),
                                      [&](const VariableChange& each) { return each.name == name; });
     if (change != list_.rend()) return change->value.value_or("");
     return facts::variable_or_empty(environment, name.c_str());
   }
-  // What was set and not removed again.
+  // Returns the names that were set and not removed again.
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     for (const VariableChange& change : list_) {
@@ -248,8 +248,8 @@ void carry_into_container(Changes& changes, const LaunchPlan& plan, const facts:
     changes.set(container.prefix + name, changes.value(environment, name), container.origin);
 }
 
-// What ties this agent to the ddprun that started it, and to the others; a worker that started a ddprun would
-// hand it on.
+// Removes the variables that connect this agent to the ddprun that started it, and to the others: a worker
+// that started a ddprun would pass them on.
 void cut_from_front_end(Changes& changes, const facts::Environment& environment) {
   for (const auto& [name, value] : environment) {
     const bool ours = allocation::is_front_end_variable(name) || name == allocation::k_secret_variable;

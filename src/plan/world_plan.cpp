@@ -81,7 +81,8 @@ bool shares_a_host(const Announcements& announcements) {
                              [&](const Announcement& each) { return ++agents[host_key(each)] > 1; });
 }
 
-// Where one agent is the launcher's word for one worker, those that took themselves for a whole node are too.
+// Makes agents that took themselves for a whole node single workers, too, if the launcher started one agent
+// per worker.
 void settle_style(Announcements& announcements) {
   const auto is_fixed = [](const Announcement& each) { return each.fixed_rank.has_value(); };
   const auto is_assumed = [](const Announcement& each) { return each.style_assumed; };
@@ -97,7 +98,7 @@ void settle_style(Announcements& announcements) {
     each->fixed_rank = GlobalRank{launcher_rank_of(*each)};
     each->first_local_rank = LocalRank{local};
     each->workers = 1;
-    // Of those it would have had it is the one of its local rank; one that had a single one is that.
+    // Keeps the worker of its local rank out of those it would have had; a single one is that.
     std::vector<LocalPeerWorker>& workers = each->local_workers;
     const std::size_t index = workers.size() == 1 ? 0 : static_cast<std::size_t>(local);
     workers = index < workers.size() ? std::vector{workers[index]} : std::vector<LocalPeerWorker>{};
@@ -133,7 +134,7 @@ std::map<int, int> number_anew(const std::vector<int>& numbers) {
 
 void close_gaps(Announcements& announcements) {
   std::vector<int> nodes, ranks;
-  std::map<int, std::vector<int>> local_ranks;  // by node
+  std::map<int, std::vector<int>> local_ranks;  // indexed by node
   for (const Announcement& each : announcements) {
     nodes.push_back(node_of(each).value);
     if (!each.fixed_rank) continue;
@@ -268,7 +269,7 @@ std::vector<std::vector<std::size_t>> agents_by_host(const Announcements& announ
     places[{node_of(announcements[i]).value, announcements[i].first_local_rank.value}] = i;
   }
   std::map<int, std::size_t> host_of_node;
-  std::map<std::string, std::size_t> first_host;  // by name
+  std::map<std::string, std::size_t> first_host;  // indexed by host name
   std::vector<std::vector<std::size_t>> hosts;
   for (const auto& [place, agent] : places) {
     const Announcement& announcement = announcements[agent];

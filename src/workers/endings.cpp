@@ -37,7 +37,7 @@ void Endings::note_end(std::size_t worker, const ExitStatus& status, TimePoint n
   ended_[worker].status = status;
   if (status.success()) return;
   if (!trouble_) trouble_ = now;
-  // What takes longer to end was stopped because of the others.
+  // A later end was caused by the stop that followed the first failure.
   if (now - *trouble_ <= supervise::k_cause_window) describe(worker, status);
 }
 

@@ -1,5 +1,5 @@
-// How the workers of this host's current attempt ended: each failure described once, with what shows only on
-// this host, and what the coordinator is told of them.
+// Ends of this host's workers in the current attempt.
+// Each failure is described once, with what shows only on this host, and reported to the coordinator.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ class Endings {
   void note_end(std::size_t worker, const ExitStatus& status, TimePoint now);
 
   bool settled() const { return pending_ == 0; }
-  // Of one that has failed: calls once, now or later.
+  // Calls the handler once for a failed worker, now or later.
   void when_described(std::size_t worker, std::function<void(const supervise::Failure&)> handler);
 
   // For the answer to a stop, without the failure that was told before: what may have begun it, folded, and
@@ -51,7 +51,7 @@ class Endings {
   std::function<void()> settled_;
   os::OomWatch memory_;
   std::shared_ptr<const plan::LaunchPlan> plan_ =
-      std::make_shared<const plan::LaunchPlan>();  // of this attempt
+      std::make_shared<const plan::LaunchPlan>();  // plan of this attempt
   std::map<std::size_t, Ended> ended_;
   std::optional<TimePoint> trouble_;  // the first failure or the stop
   bool stopped_ = false;

@@ -1,5 +1,5 @@
-// The Python module that shows where a worker is (inspection/ddprun_inspection.py): torch's import finds it
-// on PYTHONPATH by its entry point of the group torch.backends.
+// Python module that shows where a worker is (inspection/ddprun_inspection.py).
+// torch's import finds it on PYTHONPATH by its entry point of the group torch.backends.
 #pragma once
 
 #include <optional>

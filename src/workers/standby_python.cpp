@@ -109,7 +109,8 @@ void StandbyPython::tell(const News& news) {
   on_news(news);
 }
 
-// What a start sets beside the environment and the streams, which go with it.
+// Returns the difference that keeps it from becoming this worker: it can adopt another environment and other
+// streams, nothing else.
 std::string StandbyPython::why_other(const os::SpawnRequest& worker) const {
   if (worker.arguments != started_as_.arguments) return "the command has changed";
   if (worker.binding != started_as_.binding) return "the binding has changed";

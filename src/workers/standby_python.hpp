@@ -1,6 +1,6 @@
-// A Python that has been started as a worker is, has imported what a worker has imported, and waits before
-// the script's first line to become a worker of the next attempt (--standby). What happens in it:
-// standby/sitecustomize.py.
+// A Python that waits to become a worker of the next attempt (--standby).
+// It has been started as a worker is, has imported what a worker has imported, and waits before the script's
+// first line. Its inside: standby/sitecustomize.py.
 #pragma once
 
 #include <array>
@@ -45,8 +45,8 @@ class StandbyPython {
   // It goes on as this worker, whose environment and streams may be others, unless it does not fit; the
   // string says why. In either case it is no standby interpreter any more.
   std::variant<os::Child, std::string> become(const os::SpawnRequest& worker, TimePoint deadline);
-  void kill();  // nothing is heard of it any more
-  // Whether it has ended; once that is known its number is free.
+  void kill();  // no further word of it is read
+  // Reports whether it has ended; its pid is free after that.
   bool reap() { return child_->reap().has_value(); }
 
  private:

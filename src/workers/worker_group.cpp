@@ -27,7 +27,7 @@ namespace ddprun::workers {
 
 namespace {
 
-// How long the last words of a process that a worker left behind are waited for.
+// Time that the last output of a process that a worker left behind is waited for.
 constexpr Milliseconds k_pipe_grace{250};
 constexpr std::size_t k_error_file_limit = std::size_t{16} << 20U;  // torch puts the traceback in whole
 
@@ -99,8 +99,8 @@ void WorkerGroup::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, co
   }
 }
 
-// Whether somebody may be waiting at a terminal for what this worker asks: ours, or that of the ddprun that
-// started this one, whose keys reach rank 0.
+// Reports whether a user may be typing to this worker: at our terminal, or at that of the ddprun that started
+// this one, whose keys reach rank 0.
 bool WorkerGroup::is_typed_for(std::size_t worker) const {
   if (worker != 0) return false;
   return os::is_terminal(STDIN_FILENO) ||
@@ -288,9 +288,9 @@ std::size_t WorkerGroup::count_descendants() {
 void WorkerGroup::end_attempt() {
   watchdog_.reset();
   if (!workers_.empty()) logs_.note_ended(index_entries());
-  look_at_bindings();  // of those that came and went meanwhile
+  look_at_bindings();  // includes those that came and went
   for (const auto& worker : workers_) {
-    // What keeps a pipe open now is no process of ours any more.
+    // Gives up on a pipe that is still open: the process that holds it is not ours any more.
     const auto end_stream = [](streams::OutputPump& pump, std::optional<supervise::StreamId> stream) {
       if (!stream) return;
       pump.close(*stream, k_pipe_grace);
@@ -351,9 +351,9 @@ std::string WorkerGroup::read_error_file(const Worker& worker) const {
   return text ? supervise::parse_error_file(*text) : std::string();
 }
 
-// Of all of them at every SIGCHLD: one signal may stand for several, and while a tracer holds an ending back
-// there is nothing to see before the SIGCHLD that comes when it lets go. A pidfd would speak up once, and too
-// early.
+// Looks at all of them at every SIGCHLD: one signal may stand for several, and while a tracer holds an ending
+// back there is nothing to see before the SIGCHLD that comes when it lets go. A pidfd would report once, and
+// too early.
 void WorkerGroup::look_for_ends() {
   for (std::size_t i = 0; i < workers_.size(); ++i) note_end(i);
   if (standbys_) standbys_->look_for_ends();

@@ -45,8 +45,8 @@ class WorkerGroup {
 
   WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
               const facts::Snapshot& snapshot, Ended ended);
-  // Whether a line of ours would come neither behind an unfinished one of a worker's nor into a terminal that
-  // a worker has.
+  // Reports whether a line of ours would come neither behind an unfinished one of a worker's nor into a
+  // terminal that a worker has.
   bool at_line_start() const {
     return (!terminal_ || workers_.empty()) && pumps_.output().at_line_start() &&
            pumps_.error().at_line_start();
@@ -56,8 +56,8 @@ class WorkerGroup {
   void remove_at_end(const os::RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
   void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
   void spare_no_more(int helper) { std::erase(helpers_, helper); }
-  status::NodeStatus status() const;  // of this attempt, without what has to be measured
-  os::WorkerPlaces places() const;    // where more can be measured
+  status::NodeStatus status() const;  // status of this attempt, except what has to be measured
+  os::WorkerPlaces places() const;    // places where more can be measured
 
   void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface,
                      const std::string& local_store);
@@ -72,9 +72,9 @@ class WorkerGroup {
   void abandon();
   // Theirs, read once: at a failure the file system may be what has failed.
   const facts::PythonFacts& python() const;
-  // Whether one of them, or what it has started, has mapped a file whose path contains `name`.
+  // Reports whether a worker, or a process that it has started, has mapped a file whose path contains `name`.
   bool has_loaded(std::string_view name) const;
-  // Whether one of this attempt has touched its DDPRUN_PROGRESS_FILE.
+  // Reports whether a worker of this attempt has touched its DDPRUN_PROGRESS_FILE.
   bool made_progress() const;
   // One that SIGKILL has not ended `after` it; the second: what the workers left behind.
   supervise::StuckProcess tell_stuck(std::size_t worker, Milliseconds after);
@@ -105,9 +105,11 @@ class WorkerGroup {
   int pid(std::size_t worker) const;  // 0: it has none any more
   // --standby: for the workers of the next attempt; null where it is not asked for.
   Standbys* standbys() { return standbys_ ? &*standbys_ : nullptr; }
-  // As this worker has been started, or would be by `expected` where none has been; throws Error.
+  // Starts a standby interpreter as this worker has been started, or would be by `expected` before the first
+  // start; throws Error.
   void start_standby(std::size_t worker, const plan::LaunchPlan& expected);
-  // How a worker was started, where standby interpreters are kept: "by a standby interpreter".
+  // Returns the way in which a worker was started, if standby interpreters are kept: "by a standby
+  // interpreter".
   const std::string& how_started(std::size_t worker) const { return workers_[worker]->started; }
   // The beginning of the paths of what shows where it is (workers/inspection.hpp); empty: nothing does.
   std::string inspect_prefix(std::size_t worker) const;
@@ -115,7 +117,7 @@ class WorkerGroup {
   void when_read(std::function<void()> handler);
   // Calls when all output is written, or after `limit` for each of the two.
   void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
-  // How many streams ddprun's own output is: one where both go to the same file.
+  // Returns the number of streams of ddprun's own output: one if both lead to the same file.
   int outputs() const { return pumps_.are_one() ? 1 : 2; }
   // Standard output and standard error lead elsewhere now.
   void reopen_outputs();
@@ -140,7 +142,7 @@ class WorkerGroup {
     bool ended = false;
     bool has_terminal = false;
     bool had_terminal = false;  // it ended with it
-    bool stopped = false;       // by stop_all()
+    bool stopped = false;       // set by stop_all()
   };
   struct Streams;  // the descriptors one worker is started with
 
@@ -154,7 +156,7 @@ class WorkerGroup {
   void open_outputs(std::size_t worker, Streams& streams);
   os::SpawnRequest make_request(const plan::LaunchPlan& plan, std::size_t worker, const Streams& streams,
                                 const std::string& error_file) const;
-  std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
+  std::optional<ExitStatus> try_start(std::size_t worker);  // returns a failure; throws what set-up throws
   void begin_standbys();
   bool take_standby(std::size_t worker, const os::SpawnRequest& request);  // false: there is none that fits
   void hold_signals(Worker& worker) const;
@@ -197,7 +199,7 @@ class WorkerGroup {
   os::TempDir folder_;
   std::optional<Inspection> inspection_;
   os::Fd ras_keeper_;  // bound without listening, so that no other program gets the port
-  int ras_port_ = 0;   // where NCCL's RAS listens on 127.0.0.1; 0: not by our choice
+  int ras_port_ = 0;   // port of NCCL's RAS on 127.0.0.1; 0: not chosen by us
   streams::OutputPumps pumps_;
   std::optional<os::Terminal> terminal_;
   std::optional<streams::InputPump> input_;
@@ -213,17 +215,17 @@ class WorkerGroup {
   streams::LogFiles logs_;
 
   std::shared_ptr<const plan::LaunchPlan> plan_ =
-      std::make_shared<const plan::LaunchPlan>();  // of this attempt
+      std::make_shared<const plan::LaunchPlan>();  // plan of this attempt
   std::string interface_;
-  std::string local_store_;  // where this host's relay to the store listens; empty: there is none
+  std::string local_store_;  // address of this host's relay to the store; empty: there is none
   std::vector<std::unique_ptr<Worker>> workers_;
 
-  std::optional<Watchdog> watchdog_;  // of this attempt
+  std::optional<Watchdog> watchdog_;  // runs in this attempt
 
   boost::asio::steady_timer binding_timer_;
   std::deque<std::size_t> unseen_;  // started, and what the kernel made of their bindings not yet looked at
   TimePoint unseen_until_;
-  std::size_t presumed_left_ = 0;   // where nobody can be counted
+  std::size_t presumed_left_ = 0;   // set where processes cannot be counted
   bool foreign_proc_told_ = false;  // once for all attempts
   bool cpu_refusal_told_ = false;   // once for all workers and attempts
   bool memory_refusal_told_ = false;

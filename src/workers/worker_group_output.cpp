@@ -1,4 +1,4 @@
-// Where the workers' streams go: pipes that a pump reads, files that they write themselves, or both.
+// Destinations of the workers' streams: pipes that a pump reads, files that they write themselves, or both.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ namespace ddprun::workers {
 
 namespace {
 
-// Where a worker's stderr is in one stream with its stdout, a traceback needs more room.
+// Lines remembered of stdout and stderr in one stream, where a traceback needs more room.
 constexpr std::size_t k_remembered_of_both = 30;
 constexpr std::size_t k_tail_of_file = std::size_t{64} << 10;
 
@@ -85,7 +85,7 @@ int WorkerGroup::open_stream(std::size_t worker, output::Stream stream, const ou
   return streams.own(std::move(pipe.writer));
 }
 
-// What ddprun does not see is in the file.
+// Returns the last lines from the pump, or from the file if ddprun does not see the output.
 std::vector<std::string> WorkerGroup::last_lines(std::size_t worker, output::Stream stream) const {
   const Worker& state = *workers_[worker];
   const bool is_output = stream == output::Stream::output;

@@ -13,7 +13,7 @@ namespace ddprun::workers {
 
 namespace {
 
-constexpr Milliseconds k_take_limit{2000};  // of all workers together
+constexpr Milliseconds k_take_limit{2000};  // limit for all workers together
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What --status shows of the workers here, as far as it costs nothing to know.
+// Status of the workers here for --status, as far as it costs nothing to know.
 #include <algorithm>
 #include <utility>
 
