@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int k_most_links = 40;  // as in the kernel
+constexpr int k_most_links = 40;  // the kernel's limit
 
-// Where a name leads to.
+// Destination of a name.
 struct Destination {
   std::string path;         // behind symbolic links
-  int descriptor = -1;      // of this process, where the name stands for it
+  int descriptor = -1;      // descriptor of this process, if the name stands for it
   bool replaceable = true;  // a file that another one can be renamed to, or none yet
 };
 
@@ -38,7 +38,7 @@ Destination find_destination(const std::string& name) {
     const fs::path path = found.path;
     const fs::path folder = fs::canonical(path.has_parent_path() ? path.parent_path() : ".", error);
     if (folder.native().starts_with("/proc/")) {
-      found.replaceable = false;  // what it leads to may be a file, which somebody has open
+      found.replaceable = false;  // its target may be a file that another process has open
       if (folder == own)
         found.descriptor = static_cast<int>(parse_integer(path.filename().native()).value_or(-1));
       break;

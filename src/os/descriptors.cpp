@@ -216,7 +216,7 @@ bool wait_until_ready(int descriptor, TimePoint deadline, short events) {
     pollfd polled{descriptor, events, 0};
     const int ready =
         ::poll(&polled, 1, static_cast<int>(std::clamp<Milliseconds::rep>(left.count(), 0, 1 << 30)));
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // who reads or writes sees why
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // the next read or write gives errno
     if (ready == 0 && now() >= deadline) return false;
   }
 }

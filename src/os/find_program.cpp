@@ -47,7 +47,7 @@ facts::ProgramFacts capture_program(const std::string& word,
   if (here.kind == facts::ProgramKind::python_file && word.ends_with(".py")) return here;
   const facts::ProgramFacts found = search(word, path_variable.value_or("/bin:/usr/bin"));
   if (found.kind != facts::ProgramKind::missing) return found;
-  // What lies here is most likely what the user meant: it can be explained, but not started by this name.
+  // The file here is most likely what the user meant: it can be explained, but not started by this name.
   return here.kind == facts::ProgramKind::executable
              ? facts::ProgramFacts{facts::ProgramKind::missing, here.path}
              : here;

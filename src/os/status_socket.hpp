@@ -1,7 +1,7 @@
-// Where the ddprun processes of a user can be asked how their jobs are: each listens at a socket whose name,
-// in the abstract namespace of unix(7), has the user's and the process' number. It leaves nothing behind when
-// the process is killed and needs no folder, which many compute nodes have none for. Both ends ask the kernel
-// who the other one is, since anybody may take such a name.
+// Sockets by which a user's ddprun processes answer questions about their jobs.
+// Each listens at a socket whose name, in the abstract namespace of unix(7), has the user's and the process'
+// number. It leaves nothing behind when the process is killed and needs no folder, which many compute nodes
+// have none for. Both ends ask the kernel who the other one is, since anybody may take such a name.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace ddprun::os {
 
-// What can be asked for, by sockets of their own.
+// Subjects of questions, each with a socket of its own.
 enum class Asks { status, stacks };
 
 // Without the null byte in front: "ddprun/status/1000/4711".
 std::string status_socket_name(int pid, Asks asks = Asks::status);
 
-// Whether the other end of a connected unix socket is this user's, or root's.
+// Reports whether the other end of a connected unix socket is this user's, or root's.
 bool is_of_this_user(int descriptor);
 
 // The names of all processes of this user that can be asked on this host.
@@ -26,7 +26,7 @@ std::vector<std::string> list_status_sockets(Asks asks = Asks::status);
 std::vector<std::string> parse_status_sockets(std::string_view table, unsigned user,
                                               Asks asks = Asks::status);
 
-// What each of them says, all asked at once; who is another user's is left out.
+// Answers of all of them, asked at once; those of other users are left out.
 struct StatusAnswers {
   std::vector<std::string> texts;
   std::vector<std::string> silent;  // the names of those that did not answer within `limit`

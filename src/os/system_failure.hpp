@@ -1,4 +1,4 @@
-// What the kernel refused, in words.
+// Refusals of the kernel, in words.
 #pragma once
 
 #include <string>

@@ -60,7 +60,7 @@ Actions AgentLifecycle::on_lost(std::string what, std::string hint, bool may_rej
   if (failure_) {
     end_with_own_failure(actions);
   } else if (job_ends_) {
-    // Whoever asked all hosts to stop has killed the coordinator since: that it is gone is no news.
+    // The sender who asked all hosts to stop has killed the coordinator since: its loss is expected.
     end_by_signal(job_ends_->first, job_ends_->second, actions);
   } else {
     actions.push_back(life::SayError{std::move(what), std::move(hint)});
@@ -258,7 +258,7 @@ void AgentLifecycle::say_report(Actions& actions) {
   if (!report_.empty()) actions.push_back(life::SayError{std::exchange(report_, {}), {}});
 }
 
-// What was being waited for may never come now.
+// Ends the agent's part, since the events it was waiting for may never come now.
 Actions AgentLifecycle::on_exception(std::string what) {
   Actions actions;
   if (phase_ == Phase::taking_part) {

@@ -1,5 +1,6 @@
-// One agent between its coordinator, the signals that reach it and its workers: when it takes part, when the
-// job is over for it, and how it leaves. A state machine that calls nothing.
+// One agent between its coordinator, the signals that reach it and its workers, as a state machine.
+// It decides when the agent takes part, when the job is over for it, and how it leaves. It calls nothing.
+// A state machine that calls nothing.
 //
 // States:  taking part ──end──► ending ──nothing of ours runs──► reading ──► writing ──► left
 //
@@ -44,10 +45,10 @@ struct TellFirstStop {};  // a stop signal has come, before the job ends by it
 struct StopWorkers {
   int signal;
   bool hurry = false;
-  bool undecided = false;  // whether they have it already is told by the signal ledger
+  bool undecided = false;  // the signal ledger decides whether they have it already
   bool of_job = false;     // the job or its attempt ends: what ends from here on was stopped
 };
-struct Judge {  // by the signal ledger
+struct Judge {  // asks the signal ledger for its verdict
   int signal;
   SignalWay way;
   bool maybe_tree;
@@ -73,7 +74,7 @@ struct WriteOutput {   // then on_output_written(), after `limit` at the latest
   std::optional<Milliseconds> limit;
 };
 struct Rejoin {};        // another coordinator; no worker runs any more
-struct GiveUpOutput {};  // that this agent only passes on
+struct GiveUpOutput {};  // output that this agent only passes on
 struct Leave {           // what is still to be written by others has this long
   std::optional<Milliseconds> limit;
 };
@@ -96,7 +97,8 @@ class AgentLifecycle {
     // host: their workers are killed at once.
     bool others_go_on = false;
   };
-  // Why this agent starts nothing: it joins only to tell the others, in these words.
+  // Failure that keeps this agent from starting anything: it joins only to report it to the others, in these
+  // words.
   struct OwnFailure {
     std::string what;
     std::string hint;
@@ -104,9 +106,9 @@ class AgentLifecycle {
   };
   struct Workers {
     bool idle = true;     // none runs
-    bool settled = true;  // how they ended has been described
+    bool settled = true;  // their ends have been described
     bool stuck = false;   // SIGKILL has not ended one
-    bool traced = false;  // as a debugger holds it: whoever reads there may let it go
+    bool traced = false;  // in a debugger, whose user may let it go
   };
   using Actions = std::vector<LifeAction>;
 
@@ -128,11 +130,12 @@ class AgentLifecycle {
   void note_job_ends(int signal, std::string host) { job_ends_ = {signal, std::move(host)}; }
   bool accepts_start(const Workers& workers) const { return !ending_ && !stop_signal_ && workers.idle; }
   void note_start() { succeeded_ = false; }
-  void note_standby() { succeeded_ = true; }  // the others take part: nothing is left to do here
+  void note_standby() { succeeded_ = true; }  // a spare has nothing to run
   Actions on_refused(std::string what, std::string hint);
   // `whole_tree`: where the signal came, a scheduler sent it to all processes; it may be about to here.
   Actions on_stop(Attempt attempt, int signal, bool whole_tree);
-  // No coordinator that works says so before all workers have succeeded.
+  // Reports whether the cause is plausible: success counts only if our own workers have succeeded, since no
+  // sound coordinator claims it before.
   bool believes(const Cause& cause) const { return cause.kind != Cause::Kind::success || succeeded_; }
   // `report`: what this agent is to say of it, if it is the one.
   Actions on_finish(const Cause& cause, std::string report);
@@ -144,7 +147,7 @@ class AgentLifecycle {
   Actions on_stop_signal(int signal, SignalWay way, bool maybe_tree, bool by_person, TimePoint now);
   Actions on_verdict(const SignalLedger::Verdict& verdict);
   Actions on_front_end_lost(TimePoint now);
-  void note_explained() { explained_ = true; }  // why it stops has been said already, by another ddprun
+  void note_explained() { explained_ = true; }  // another ddprun has reported the reason already
 
   // ---- workers
   void note_succeeded() { succeeded_ = true; }  // all of this attempt
@@ -155,7 +158,7 @@ class AgentLifecycle {
   Actions on_output_read();
   Actions on_output_written();
   Actions on_exception(std::string what);  // in the agent itself; once it has left, it just ends
-  void note_loss();                        // of output: no success, but a failure before it counts more
+  void note_loss();                        // of output: no success, but an earlier failure counts more
 
   // Once all is written. Several launchers (PRRTE, Open MPI, srun -K) end the whole job as soon as one
   // process fails, and with it a coordinator that is still about to say why.
@@ -205,8 +208,8 @@ class AgentLifecycle {
   bool hurried_ = false;
   bool stuck_told_ = false;
   std::optional<Attempt> asked_to_stop_;                 // and not answered
-  std::optional<int> stop_signal_;                       // the first that came here
-  std::optional<std::pair<int, std::string>> job_ends_;  // by this signal, which came to this host
+  std::optional<int> stop_signal_;                       // first signal that came here
+  std::optional<std::pair<int, std::string>> job_ends_;  // signal that ends the job, and host it came to
   TimePoint last_stop_signal_;
   std::optional<Cause> ending_;
   std::string report_;

@@ -24,7 +24,7 @@
 
 namespace ddprun::supervise {
 
-// As people say it of what is left: "45 s", "2 min", "23 h 59 min".
+// Describes the time left as people write it: "45 s", "2 min", "23 h 59 min".
 std::string describe_left(Milliseconds left);
 
 class EndWatch {
@@ -36,7 +36,7 @@ class EndWatch {
   struct Warn {
     Milliseconds left;
   };
-  struct SayUnknown {};  // nothing can be done at a time that is not known
+  struct SayUnknown {};  // an unknown time cannot be acted on
   using Action = std::variant<Ask, Know, Warn, SayUnknown>;
   using Actions = std::vector<Action>;
 

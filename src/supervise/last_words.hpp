@@ -1,4 +1,4 @@
-// What a worker said at its end, so that two failures can be compared.
+// Last words of a worker, reduced so that two failures can be compared.
 #pragma once
 
 #include <string>

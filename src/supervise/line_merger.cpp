@@ -13,12 +13,12 @@ constexpr std::string_view k_cut_at_width = "\x1b[?7l", k_wrap_at_width = "\x1b[
 
 bool ends_piece(char c) { return c == '\n' || c == '\r'; }
 
-// Of the text up to its last line end; from the back, where that usually is.
+// Returns the length up to the last line end, searched from the back, as it is usually there.
 std::size_t ended_length(std::string_view text) {
   return static_cast<std::size_t>(text.rend() - std::find_if(text.rbegin(), text.rend(), ends_piece));
 }
 
-// Of a line up to its last '\r' that is not part of its end.
+// Returns the length up to the last '\r' that is not part of the line's end.
 std::size_t length_of_frames(std::string_view line, bool whole) {
   const std::size_t end = line.size() - (whole ? (line.ends_with("\r\n") ? 2 : 1) : 0);
   return line.substr(0, end).rfind('\r') + 1;  // npos + 1 is 0
@@ -157,7 +157,7 @@ void LineMerger::pass_on_waiting(TimePoint now) {
 }
 
 void LineMerger::settle(StreamId changed, TimePoint now) {
-  // Whoever is in the middle of a line goes first: its end lets the others go on.
+  // A stream in the middle of a line goes first: its end lets the others continue.
   const bool was_writing = is_writing(changed);
   if (was_writing) pass_on(changed, now);
   pass_on_waiting(now);

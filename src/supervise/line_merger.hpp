@@ -54,7 +54,7 @@ class LineMerger {
     Milliseconds patience{1000};
     Milliseconds idle{100};
     bool terminal = false;       // the output is one that knows escape sequences
-    Milliseconds wall_clock{0};  // what a TimePoint lacks to the time since 1970, for labels
+    Milliseconds wall_clock{0};  // Unix time minus TimePoint, for labels
   };
 
   LineMerger() = default;
@@ -72,10 +72,10 @@ class LineMerger {
   std::optional<TimePoint> next_tick() const;
   void tick(TimePoint now);
 
-  // What may be written now, and how much of it was.
+  // Returns the text that may be written now; take() removes what was written of it.
   std::string_view output() const { return std::string_view(output_).substr(taken_); }
   void take(std::size_t length, TimePoint now);
-  // Whether the stream should be read; not one that has ended.
+  // Reports whether the stream should be read; false for one that has ended.
   bool has_room(StreamId stream) const;
   std::size_t streams() const { return streams_.size(); }  // open, or not passed on completely
 
@@ -108,15 +108,15 @@ class LineMerger {
 
   Settings settings_;
   std::map<StreamId, Stream> streams_;
-  std::deque<StreamId> waiting_;  // whose text is ready, but another has the output; the first to wait first
+  std::deque<StreamId> waiting_;  // streams with text ready while another has the output; first come first
   StreamId next_{0};
   std::string output_;
-  std::size_t taken_ = 0;  // of output_
-  // Where the output stands: in the middle of a line of this stream.
+  std::size_t taken_ = 0;  // bytes of output_ already written
+  // State of the output: in the middle of a line of writer_.
   bool mid_line_ = false;
   bool on_frame_ = false;  // the line holds text that is rewritten with '\r'
   std::optional<StreamId> writer_;
-  std::size_t line_length_ = 0;              // of the unfinished line
+  std::size_t line_length_ = 0;              // length of the unfinished line
   std::optional<TimePoint> reserved_until_;  // the writer has the output to itself; set only in mid-line
 };
 

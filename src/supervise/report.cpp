@@ -138,7 +138,7 @@ std::string render_restarts(const UsedRestarts& restarts, const Cause& cause) {
       causes.erase(causes.begin(), causes.end() - static_cast<std::ptrdiff_t>(shown));
       if (!causes.empty()) heading += ", at last";
     }
-    // Those that a coordinator before this one has made are only counted.
+    // The restarts made by an earlier coordinator are only counted.
     text += heading + (causes.empty() ? "" : ": " + join(causes, ", "));
   }
   if (cause.kind == Cause::Kind::worker_failed && !cause.detail.empty())

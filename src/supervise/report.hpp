@@ -1,4 +1,4 @@
-// What a person reads when a job or an attempt ends badly: the cause in one sentence, then what helps.
+// Report of a job or an attempt that ends badly: the cause in one sentence, then what helps.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace ddprun::supervise {
 // peers is made printable. Empty for success.
 std::string render_report(const Cause& cause, const UsedRestarts& restarts);
 
-// What stands under it: failures that ended by themselves as well, and who was stopped. Each line begins with
-// a line end.
+// Renders the lines under the report: failures that ended by themselves as well, and ranks that were stopped.
+// Each line begins with a line end.
 std::string render_others(const std::vector<Failure>& others, const std::vector<int>& victims);
 
-// Of a job that a signal stopped: "ranks 4-7 had ended, ranks 0-3 were running".
+// Describes a job that a signal stopped: "ranks 4-7 had ended, ranks 0-3 were running".
 std::string describe_running(const std::vector<int>& running, int world_size);
 
 // And under that: which restarts were made, and why there was no other one. Each line begins with a line end;
@@ -28,40 +28,42 @@ std::string render_restarts(const UsedRestarts& restarts, const Cause& cause);
 
 std::string name_ranks(const std::vector<int>& ranks);  // ascending: "ranks 0-3,5-511"
 
-// What was done about --requeue.
+// Outcome of --requeue.
 struct Requeuing {
   bool asked = false;
   std::string what{};     // the sentence that is printed
-  std::string refusal{};  // of the scheduler; empty: it has not refused
+  std::string refusal{};  // answer of the scheduler; empty: it has not refused
 };
 
-// What --report writes: the end of a job as one JSON object.
+// End of the job as --report writes it, in one JSON object.
 struct JobEnd {
   Cause cause;
   std::vector<Failure> others;
   std::vector<int> victims;
   std::vector<std::string> remarks;
   std::string job;   // TORCHELASTIC_RUN_ID
-  std::string host;  // that wrote it
+  std::string host;  // host that wrote it
   int world_size = 0;
   int nodes = 0;
   int attempts = 1;
   int restarts = 0;
   int max_restarts = 0;
-  std::vector<Failure> restarted{};  // what the restarts were made for
+  std::vector<Failure> restarted{};  // failures that the restarts answered
   std::int64_t began = 0;            // Unix milliseconds
   std::int64_t ended = 0;
-  int scheduler_restarts = 0;            // how often the scheduler had started the job before
-  std::optional<Requeuing> requeuing{};  // nothing: not asked for
+  int scheduler_restarts = 0;            // number of times that the scheduler had started the job before
+  std::optional<Requeuing> requeuing{};  // nullopt: not asked for
 };
 std::string render_report_json(const JobEnd& end);
 
-// What a worker wrote about its own failure: torch's @record leaves JSON in $TORCHELASTIC_ERROR_FILE
-// (torch/distributed/elastic/multiprocessing/errors/error_handler.py). The traceback where there is one, else
-// the message; empty for anything that is not such a file (a worker may have died while writing it).
+// Returns the message that a worker wrote about its own failure: torch's @record leaves JSON in
+// $TORCHELASTIC_ERROR_FILE (torch/distributed/elastic/multiprocessing/errors/error_handler.py). The traceback
+// if there is one, else the message; empty for anything that is not such a file (a worker may have died while
+// writing it).
 std::string parse_error_file(const std::string& text);
 
-// What torch's @record would have left for a launcher around ddprun: parse_error_file() reads it.
+// Renders the file that torch's @record would have left for a launcher around ddprun: parse_error_file()
+// reads it.
 std::string render_error_file(const Cause& cause);
 
 // "rank 3 on n2 exited with code 1; starting all workers again", or "again in 4 s".

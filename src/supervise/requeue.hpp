@@ -1,4 +1,4 @@
-// Whether the scheduler is asked to run the job again (--requeue), and how.
+// Decision whether the scheduler is asked to run the job again (--requeue), and how.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace ddprun::supervise {
 
-// How the job ended, as far as it matters here.
+// End of the job, as far as it matters here.
 struct RequeueFacts {
   facts::Scheduler scheduler = facts::Scheduler::none;
   std::string job;             // empty: in none
-  int restarts = 0;            // how often the scheduler had started the job before
+  int restarts = 0;            // number of times that the scheduler had started the job before
   bool warned = false;         // the workers had the signal of --signal-before-end
   bool at_time_limit = false;  // stopped_by_signal: the scheduler did it at the job's time limit
 };
@@ -34,7 +34,7 @@ RequeueDecision decide_requeue(const options::TimeLimitOptions& options, const C
 // The command line that asks; empty where ddprun knows none.
 std::vector<std::string> requeue_command(facts::Scheduler scheduler, const std::string& job);
 
-// What to do where the scheduler refuses.
+// Returns the remedy for a refusal by the scheduler.
 std::string requeue_hint(facts::Scheduler scheduler);
 
 }  // namespace ddprun::supervise

@@ -12,7 +12,8 @@ namespace ddprun::supervise {
 
 namespace {
 
-// Of gloo (transport/tcp), NCCL (socket.cc, net_ib.cc, ncclRemoteError), UCC, and torch's store client.
+// Messages of gloo (transport/tcp), NCCL (socket.cc, net_ib.cc, ncclRemoteError), UCC, and torch's store
+// client.
 constexpr std::string_view k_peer_words[] = {
     "Connection closed by peer",
     "Connection closed by remote peer",
@@ -94,7 +95,8 @@ RankedFailures rank_failures(std::vector<Failure> seen, std::vector<int> stopped
   const Evidence best = evidence_of(seen.front());
   RankedFailures ranked;
   std::set<int> victims(stopped.begin(), stopped.end());
-  // What was about to end when the stop came is a cause only where nothing else is, or it ended alike.
+  // A worker that was about to end when the stop came is a cause only if there is no other, or it ended
+  // alike.
   std::vector<Failure> own;
   for (Failure& failure : seen) {
     const Evidence evidence = evidence_of(failure);

@@ -1,4 +1,4 @@
-// Which of several failures began it: cause before symptom.
+// Choice of the failure that began it among several: cause before symptom.
 //
 // A worker that ends takes its connections with it, and its peers fail a moment later; who is seen first is a
 // matter of luck, the more so on several hosts. So what a failure says about itself counts before the order
@@ -18,7 +18,7 @@
 
 namespace ddprun::supervise {
 
-// What ends later than this after the first failure was stopped because of it.
+// Window for causes: workers that end later than this after the first failure were stopped because of it.
 inline constexpr Milliseconds k_cause_window{2000};
 
 enum class Evidence { own_end, own_words, peer_gone, stopped };
@@ -26,7 +26,7 @@ Evidence evidence_of(const Failure& failure);
 
 struct RankedFailures {
   Failure cause;                // with the ranks that ended alike in `alike`
-  std::vector<Failure> others;  // that ended by themselves too, in the order in which they were seen
+  std::vector<Failure> others;  // failures that ended by themselves too, in the order in which they were seen
   std::vector<int> victims;     // ascending
 };
 

@@ -28,7 +28,7 @@ bool SignalLedger::join(int number, SignalWay way, TimePoint now) {
   });
   if (same == entries_.end()) return false;
   same->ways.push_back(way);
-  // What was expected here has come: now the canary knows.
+  // The expected signal has come: the canary has it by now, if at all.
   if (way == SignalWay::own && !same->settled) same->until = std::min(same->until, now + times_.tree_wait);
   return true;
 }

@@ -1,4 +1,4 @@
-// Whether a signal to this agent has to be passed on to its workers, or they have it already.
+// Decision whether a signal to this agent has to be passed on to its workers, or they have it already.
 //
 // A signal comes in three ways: to this process itself, from the ddprun that started it (lifeline), or from
 // the coordinator. And who sends it to this process may send it to every process below it too: slurmstepd
@@ -60,7 +60,7 @@ class SignalLedger {
   // teller's host had it from whoever sent it.
   void note_signal(int number, SignalWay way, bool maybe_tree, TimePoint now);
 
-  // What has been settled since, each signal once, in the order in which they came.
+  // Returns the verdicts since the last call, each signal once, in the order in which they came.
   std::vector<Verdict> decide(TimePoint now);
   std::optional<TimePoint> deadline() const;  // when decide() wants to be called
 

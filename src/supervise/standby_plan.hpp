@@ -25,12 +25,12 @@ class StandbyPlan {
   static constexpr Milliseconds k_first_look{2000}, k_usual_look{60'000}, k_rare_look{600'000};
   static constexpr Milliseconds k_longest_import{900'000};
   static constexpr int k_looks_alike = 5;    // after so many looks that are alike they are rare
-  static constexpr int k_most_failures = 8;  // of a worker's; then none is prepared any more
+  static constexpr int k_most_failures = 8;  // failures of one worker; then none is prepared any more
 
   explicit StandbyPlan(std::size_t at_once) : at_once_(at_once) {}
 
   void begin_attempt(std::size_t workers, TimePoint now);
-  // How many modules each worker has loaded; 0: it has not answered.
+  // Notes the number of modules that each worker has loaded; 0: it has not answered.
   void note_modules(const std::vector<std::size_t>& counts);
   void note_ready(std::size_t worker);
   void note_taken(std::size_t worker);  // or it did not fit
@@ -41,7 +41,7 @@ class StandbyPlan {
 
   // To be begun now: they count as begun.
   std::vector<Prepare> take_due(TimePoint now);
-  // Who has imported for k_longest_import: to be ended and given up.
+  // Returns the workers whose interpreter has imported for k_longest_import: to be ended and given up.
   std::vector<std::size_t> overdue(TimePoint now) const;
   // Sooner where a worker has not answered yet, as on a busy host; who has not in k_rare_look never may.
   TimePoint next_look(TimePoint now) const;
@@ -54,7 +54,7 @@ class StandbyPlan {
     State state = State::none;
     std::size_t last = 0;       // modules, as of the look before
     std::size_t known = 0;      // the most so far, in any attempt
-    std::size_t imported = 0;   // what its standby interpreter was given
+    std::size_t imported = 0;   // modules that its standby interpreter was given
     TimePoint begun{};          // to import
     bool known_before = false;  // from an earlier attempt
     bool settled = false;

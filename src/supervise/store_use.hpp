@@ -1,4 +1,4 @@
-// What it means where no worker connects to the store that ddprun hosts for them.
+// Meaning of a store that ddprun hosts and no worker connects to.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ddprun::supervise {
 
-// Whether a worker is expected to connect: of other programs nothing is known.
+// Reports whether a worker is expected to connect: only Python programs are.
 bool starts_python(const std::vector<std::string>& command);
 
 // The workers have been running for `waited`, and one has loaded torch: others may never mean to connect.

@@ -179,7 +179,7 @@ void Supervisor::stop(std::vector<SupervisorAction>& actions, TimePoint now) {
   } else {
     deadline_ = now + k_stuck_after;
     killed_ = true;
-    hurry_ = true;  // what is left of those that did not obey gets no second grace
+    hurry_ = true;  // survivors of the first grace get no second one
   }
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (!workers_[i].running) continue;

@@ -70,9 +70,10 @@ using SupervisorAction = std::variant<act::Spawn, act::SignalWorker, act::KillGr
                                       act::ReportFailure, act::ReportRequest, act::ReportStuck,
                                       act::ReportLeftBehind, act::ReportSuccess, act::ReportStopped>;
 
-// How long a killed process may take before somebody should know: exits that free much memory take a second.
+// Time after which a killed process that is still there is reported: exits that free much memory take a
+// second.
 inline constexpr Milliseconds k_stuck_after{3000};
-// What is left of the main processes is killed this often, a second apart, before it is left behind.
+// Number of times that surviving main processes are killed, a second apart, before they are left behind.
 inline constexpr int k_sweep_limit = 10;
 inline constexpr Milliseconds k_sweep_grace{1000};  // also from SIGTERM to the first SIGKILL
 
@@ -84,7 +85,7 @@ class Supervisor {
   void note_start(const plan::Assignment& assignment);  // ignored unless idle
   void note_spawned(std::size_t worker);
   void note_ended(std::size_t worker, const ExitStatus& status);  // also a start that failed
-  void note_descendants(std::size_t count);                       // how many are left after a sweep
+  void note_descendants(std::size_t count);                       // number left after a sweep
   // Asks for a stop with this signal; a later one hurries when `hurry` is set. `undecided`: whether the main
   // processes still need the signal is told by note_delivery(), and the grace begins already.
   enum class Delivery { by_us, undecided };

@@ -91,7 +91,7 @@ void capture_hardware(facts::HostFacts& host, const HardwareWish& wish, Millisec
   if (wish.gpus && shows_nvidia(wish.root)) gpus.emplace([&] { return ask_nvml(wish.nvml); });
   if (topology) take_topology(host, topology->wait(deadline), wish.root);
   if (!gpus) return;
-  // Where nothing keeps the driver loaded (nvidia-persistenced), its first user waits for each GPU to start.
+  // If nothing keeps the driver loaded (nvidia-persistenced), its first user waits for each GPU to start.
   const auto cold = std::count_if(host.gpus.begin(), host.gpus.end(), is_nvidia);
   take_gpus(host, gpus->wait(deadline + wish.patience * cold), wish);
 }

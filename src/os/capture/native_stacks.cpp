@@ -66,7 +66,8 @@ std::vector<std::string> tool_environment() {
   return environment;
 }
 
-// Whether it stands still, or will once a thread of it sees the SIGSTOP by which it was to be traced.
+// Reports whether the process is stopped, or will be once a thread of it sees the SIGSTOP by which it was to
+// be traced.
 bool is_stopping(int pid) {
   const auto process = capture_process(pid);
   if (process && (process->state == 'T' || process->state == 't')) return true;
@@ -115,7 +116,7 @@ class TracedRank {
     if (length <= 0 || text_.size() > k_largest_output) answer_.close();
   }
 
-  // Whether it has been stopped by somebody else than the tool, whose hold is another state (t).
+  // Notes whether another sender than the tool has stopped it: the tool's hold is another state (t).
   void look_at_process() {
     const auto process = capture_process(process_.pid);
     stopped_by_others_ = stopped_by_others_ || (process && process->state == 'T');
@@ -152,7 +153,7 @@ bool may_be_traced(const status::WorkerStatus& worker) {
   return process.tracer == 0 && (process.state == 'S' || process.state == 'R');
 }
 
-// Those that wait for others in a collective come last.
+// Returns the workers to look at; those that wait for others in a collective come last.
 std::vector<std::size_t> choose(const std::vector<status::WorkerStatus>& workers) {
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < workers.size(); ++i) {

@@ -17,7 +17,7 @@ namespace ddprun::os {
 
 namespace {
 
-// Of what all of it may take, StatusRound::k_limit: what is left is for writing, reading and the network.
+// Share of StatusRound::k_limit; the rest is for writing, reading and the network.
 constexpr Milliseconds k_native_limit{2000};
 
 constexpr const char* k_nvml = "libnvidia-ml.so.1";

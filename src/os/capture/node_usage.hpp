@@ -1,4 +1,4 @@
-// What the workers of this node use at this moment, for --status.
+// Resources that the workers of this node use at this moment, for --status.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace ddprun::os {
 
-// How much is asked: `signs` of life, for the search for hangs; `usage` for --status; `stacks` for --stacks
-// too.
+// Depth of a measurement: `signs` of life, for the search for hangs; `usage` for --status; `stacks` for
+// --stacks too.
 enum class Depth { signs, usage, stacks };
 
 // Adds CPU time, memory, the newest collective and, where NVML is there, the use of GPUs: `gpus` are the PCI

@@ -7,7 +7,7 @@
 namespace ddprun::os {
 
 struct OptionalLibrary {
-  std::string name;  // as people call it: "libslurm"
+  std::string name;  // name for people: "libslurm"
   std::string file;  // the file that was loaded; empty where there is none
 };
 

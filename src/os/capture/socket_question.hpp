@@ -1,5 +1,4 @@
-// Questions to servers inside workers, asked side by side: what they answer, if anything, is believed by
-// nobody.
+// Questions to servers inside workers, asked side by side; their answers are not trusted.
 #pragma once
 
 #include <poll.h>
@@ -17,7 +16,7 @@ namespace ddprun::os {
 
 // Connecting, without waiting; empty where nobody listens.
 Fd connect_to_path(const std::string& path);
-Fd connect_to_local_port(int port);  // of 127.0.0.1
+Fd connect_to_local_port(int port);  // on 127.0.0.1
 
 // One request, whose answer ends with the connection.
 class SocketQuestion {
@@ -25,7 +24,7 @@ class SocketQuestion {
   SocketQuestion(Fd socket, std::string request) : request_(std::move(request)), socket_(std::move(socket)) {}
 
   bool is_open() const { return static_cast<bool>(socket_); }
-  // Nothing before it is whole, and for one of more than 8 MiB.
+  // Returns nullopt before the answer is complete, and for one of more than 8 MiB.
   std::optional<std::string_view> answer() const {
     return whole_ ? std::optional<std::string_view>(answer_) : std::nullopt;
   }
@@ -46,7 +45,7 @@ class SocketQuestion {
 // To torch's worker server.
 SocketQuestion post(const std::string& socket_path, std::string_view handler);
 
-// What stands behind the head of its answer, where that is good.
+// Returns the body of the answer if its head reports success.
 std::optional<std::string_view> body_of(const SocketQuestion& posted);
 
 void ask_all(const std::vector<SocketQuestion*>& questions, Milliseconds limit);

@@ -69,7 +69,7 @@ void dump_by_signal(std::vector<Dump> dumps) {
   }
 }
 
-// What is unusual; where there is no stack, all that is known.
+// Describes an unusual state of the process; for one without a stack, any state.
 std::string describe_process(const status::WorkerStatus& worker) {
   const supervise::StuckProcess process = capture_stuck_process(worker.pid);
   const std::string where = process.wait_channel.empty() ? "" : " in " + process.wait_channel;
@@ -125,7 +125,7 @@ void add_stacks(std::vector<status::WorkerStatus>& workers, const std::vector<st
   }
 }
 
-// Of the ranks whose collectives torch's server does not tell.
+// Adds NCCL's counts of the ranks whose collectives torch's server does not show.
 void add_ras_counts(std::vector<status::WorkerStatus>& workers, std::string_view answer) {
   const auto own = capture_addresses();
   const auto is_here = [&own](const inspect::RasProcess& process) {
@@ -139,7 +139,7 @@ void add_ras_counts(std::vector<status::WorkerStatus>& workers, std::string_view
   }
 }
 
-// Of one look at all workers that have doors.
+// Questions of one look at all workers that have doors.
 struct Questions {
   std::vector<std::size_t> asked;  // workers; the others by these
   std::vector<SocketQuestion> records, modules;

@@ -64,7 +64,8 @@ void LogCompressor::note_rotated(int id, const std::string& path, int kept) {
   if (child_ < 0) start_next();
 }
 
-// What an earlier run has left under the compressed name comes first: frames may follow each other.
+// Compresses behind the file that an earlier run has left under the compressed name: frames may follow each
+// other.
 int LogCompressor::compress(const Files& files, pid_t parent) const {
   use_idle_time_only();
   ::prctl(PR_SET_PDEATHSIG, 0);
@@ -90,7 +91,7 @@ void LogCompressor::start_next() {
     pipe.reader.close();
     return compress(files, parent);
   });
-  watch_ = std::move(pipe.reader);  // where there is no child it ends at once
+  watch_ = std::move(pipe.reader);  // ends at once if there is no child
 }
 
 LogCompressor::Done LogCompressor::take_end() {

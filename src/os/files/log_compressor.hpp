@@ -1,5 +1,5 @@
-// The log writer's complete files, compressed one after the other by a child that has only the time nobody
-// else wants. A file is there under one of its two names at any moment.
+// Compression of the log writer's complete files, one after the other, by a child at idle priority.
+// A file is there under one of its two names at any moment.
 #pragma once
 
 #include <sys/types.h>
@@ -26,7 +26,7 @@ class LogCompressor {
   void note_rotated(int id, const std::string& path, int kept);  // its older ones have other names now
   bool idle() const { return jobs_.empty(); }
   int descriptor() const { return watch_.get(); }  // readable at the end of the child; -1: there is none
-  Done take_end();                                 // of the child
+  Done take_end();                                 // takes the child's result
 
  private:
   struct Job {
@@ -39,15 +39,15 @@ class LogCompressor {
 
   struct Files {
     Fd plain;
-    Fd earlier;  // what is compressed already under the same name
+    Fd earlier;  // file that already has the compressed name
     Fd part;
   };
 
   void start_next();
   int compress(const Files& files, pid_t parent) const;
 
-  std::deque<Job> jobs_;  // the first is what the child is at
-  std::string part_;      // where the child writes
+  std::deque<Job> jobs_;  // first: the one that the child works on
+  std::string part_;      // file that the child writes
   pid_t child_ = -1;
   Fd watch_;
 };

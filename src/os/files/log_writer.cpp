@@ -164,7 +164,7 @@ class Server {
 };
 
 int write_logs(int socket) {
-  ::prctl(PR_SET_PDEATHSIG, 0);  // what is in the pipes is still to be written
+  ::prctl(PR_SET_PDEATHSIG, 0);  // the pipes are still to be read to their end
   ::prctl(PR_SET_NAME, k_name, 0, 0, 0);
   ::setsid();
   socket = close_all_but(socket);

@@ -27,7 +27,7 @@ class RendezvousFile {
 
 struct RendezvousFileLook {
   std::optional<std::string> text;
-  std::string problem;  // why it is not read, one sentence; both empty: there is none
+  std::string problem;  // reason why it is not read, one sentence; both empty: there is none
 };
 
 // A member's look. What is not a regular file of our own user with mode 0600 (or 0400), is longer than

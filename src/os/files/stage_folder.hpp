@@ -1,9 +1,8 @@
-// Folders of copies for --stage that several processes of a user share: who fills one, who uses it, and who
-// removes it.
+// Folders of copies for --stage, shared by a user's processes, with locks for filling, use and removal.
 //
-// A copy's folder is locked (flock) by who has to do with it: alone while it is filled or removed, together
-// with others while it is used. The kernel unlocks what a killed process held. So the last user removes it,
-// and what none could remove is free for the next ddprun to remove.
+// A copy's folder is locked (flock) by each process that works with it: exclusively while it is filled or
+// removed, shared while it is used. The kernel unlocks what a killed process held. So the last user removes
+// it, and a folder that none could remove is free for the next ddprun to remove.
 #pragma once
 
 #include <optional>

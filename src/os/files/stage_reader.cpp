@@ -34,7 +34,7 @@ using staging::Manifest;
 
 constexpr std::size_t k_threads = 16;
 constexpr std::size_t k_part = std::size_t{1} << 20U;
-constexpr std::size_t k_parts_ahead = 64;  // of k_part bytes at most
+constexpr std::size_t k_parts_ahead = 64;  // parts of k_part bytes at most
 
 Error cannot_read(const std::string& path, int error) {
   return system_failure("cannot read " + printable(path), error);

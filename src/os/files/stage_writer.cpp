@@ -116,7 +116,7 @@ void rewrite_file(const std::string& root, const std::string& original, const En
   check(::rename(beside.c_str(), path.c_str()), path);
 }
 
-// As far as its status shows.
+// Reports whether the entry found is the one meant, judged by its status.
 bool is_same(const Entry& meant, const Entry& found) {
   const bool rewritten = staging::may_name_source(meant);
   if (meant.kind == Kind::folder || meant.kind == Kind::symbolic_link) return meant.kind == found.kind;
@@ -136,7 +136,7 @@ StageWriter::StageWriter(std::string root, const Manifest& manifest)
   open_next();
 }
 
-// Those without contents are done with on the way.
+// Opens the next file that has contents; other entries are done already.
 void StageWriter::open_next() {
   for (; !file_ && entry_ < manifest_.entries.size(); ++entry_) {
     const Entry& entry = manifest_.entries[entry_];

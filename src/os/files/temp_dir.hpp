@@ -7,9 +7,9 @@
 
 namespace ddprun::os {
 
-// Where it may lie, best first: the job's own TMPDIR, the user's /run/user, /tmp. The first two are emptied
-// by others at the latest when the job or the session is over. `name` tells the run from all others: whoever
-// has these paths may remove what is there (Reaper).
+// Returns the folders for it, best first: the job's own TMPDIR, the user's /run/user, /tmp. The first two are
+// emptied by others at the latest when the job or the session is over. `name` identifies the run: any process
+// that has these paths may remove what is there (Reaper).
 std::vector<std::string> temp_dir_places(const std::optional<std::string>& tmpdir, const std::string& name);
 
 // Made with mode 0700 at the first of `places` that takes it; removed with all it holds by the destructor of

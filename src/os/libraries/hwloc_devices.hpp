@@ -1,4 +1,4 @@
-// What hwloc tells of one PCI device.
+// Attributes of one PCI device as hwloc shows them.
 #pragma once
 
 #include <hwloc.h>

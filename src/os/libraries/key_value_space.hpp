@@ -1,5 +1,5 @@
-// The key-value space of the launcher that started us: how the coordinator tells where it listens where
-// nobody knows its host's name.
+// Key-value space of the launcher that started us:
+// the coordinator's address for agents that know no host name.
 //
 // It runs in a forked child, as look-ups do: libpmix has threads and waits of its own, and a barrier lasts
 // until the slowest agent is there. The connection of PMI-1 stays ours; so does the word that ends it.
@@ -43,7 +43,7 @@ class KeyValueClient {
 
  private:
   Fd connection_;  // to PMI_PORT
-  int pmi_ = -1;   // that, or PMI_FD; -1 with PMIx
+  int pmi_ = -1;   // descriptor of connection_, or PMI_FD; -1 with PMIx
   AnsweringChild child_;
 };
 

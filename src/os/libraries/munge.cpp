@@ -31,7 +31,7 @@ struct MungeLibrary {
   int (*encode)(char**, void*, const void*, int) = nullptr;
   int (*decode)(const char*, void*, void**, int*, uid_t*, gid_t*) = nullptr;
 
-  // Nothing when it was loaded, else why not.
+  // Loads the library. Returns an empty string, or the reason of a failure.
   std::string load(const std::string& name) {
     void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return fmt::format("libmunge cannot be loaded: {}", ::dlerror());
@@ -45,7 +45,7 @@ struct MungeLibrary {
   }
 };
 
-// How a request and its answer start.
+// First bytes of a request and of its answer.
 constexpr char k_encode = 'e';
 constexpr char k_decode = 'd';
 constexpr char k_good = '+';

@@ -19,7 +19,7 @@ namespace ddprun::os {
 
 inline constexpr const char* k_munge_library = "libmunge.so.2";
 
-// Whether a munge daemon's socket is in one of the places where it usually is.
+// Reports whether a munge daemon's socket is in one of its usual places.
 bool capture_munge_presence();
 
 struct MungeEncoded {
@@ -29,7 +29,7 @@ struct MungeEncoded {
 
 struct MungeDecoded {
   std::optional<std::string> payload;
-  std::uint32_t uid = 0;  // who made the credential, certified by the cluster's key
+  std::uint32_t uid = 0;  // user who made the credential, certified by the cluster's key
   std::string problem;
 };
 

@@ -15,7 +15,7 @@ namespace ddprun::os {
 // none where the name is not known or nobody answers in time.
 std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit = k_lookup_limit);
 
-// Whether a numeric address has a name, asked for as long as `limit`; nothing when nobody answers in time.
+// Reports whether a numeric address has a name; nullopt if no answer comes within `limit`.
 std::optional<bool> has_name(const std::string& address, Milliseconds limit = k_lookup_limit);
 
 class NameLookupChild {

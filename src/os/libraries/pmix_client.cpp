@@ -48,7 +48,7 @@ struct PmixLibrary {
   int (*finalize)(const void*, std::size_t) = nullptr;
   const char* (*error_text)(int) = nullptr;
 
-  // Nothing when it was loaded, else why not.
+  // Loads the library. Returns an empty string, or the reason of a failure.
   std::string load(const std::string& name) {
     void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL);  // its plug-ins refer to it
     if (handle == nullptr) return fmt::format("libpmix cannot be loaded: {}", ::dlerror());

@@ -14,8 +14,8 @@ namespace ddprun::os {
 facts::KeyValueAnswer key_value_space_over_pmix(const std::string& library,
                                                 const std::optional<std::string>& value, bool all_take_part);
 
-// What the server tells about this process' launch, a line each: "PMIX_JOB_SIZE=4", then PMIX_NUM_NODES,
-// PMIX_LOCAL_RANK, PMIX_LOCAL_SIZE. Empty where it does not tell all of them.
+// Returns what the server says about this process' launch, a line each: "PMIX_JOB_SIZE=4", then
+// PMIX_NUM_NODES, PMIX_LOCAL_RANK, PMIX_LOCAL_SIZE. Empty if it does not say all of them.
 std::string ask_pmix_place(const std::string& library);
 
 }  // namespace ddprun::os

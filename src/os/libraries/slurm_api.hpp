@@ -16,7 +16,7 @@ namespace ddprun::os {
 
 class SlurmApi {
  public:
-  // Nothing when no libslurm.so.32 ... 46 is installed or it lacks a symbol.
+  // Loads libslurm. Returns nullopt if no libslurm.so.32 ... 46 is installed or it lacks a symbol.
   static std::optional<SlurmApi> open();
   // For a child, which says nothing on stderr from then on: Slurm's plug-ins complain there, and refer to the
   // library's symbols.

@@ -1,6 +1,7 @@
-// Of hwloc only what reads /sys, XML and descriptions is used. Its plug-ins (OpenCL, CUDA, X11) take long,
-// may hang and bring another hwloc along, so they are kept from loading; what it prints becomes the reason of
-// an error. Both need this process' environment and standard error, which is why hwloc runs in a child.
+// Topology from hwloc, of which only the parts are used that read /sys, XML and descriptions.
+// Its plug-ins (OpenCL, CUDA, X11) take long, may hang and bring another hwloc along, so they are kept from
+// loading; what it prints becomes the reason of an error. Both need this process' environment and standard
+// error, which is why hwloc runs in a child.
 #include "os/libraries/topology.hpp"
 
 #include <fmt/format.h>
@@ -62,7 +63,7 @@ class KeptErrors {
   KeptErrors() : file_(::memfd_create("errors", MFD_CLOEXEC)) {
     if (file_) ::dup2(file_.get(), STDERR_FILENO);
   }
-  // What hwloc printed last about the thing itself; nothing when it only said that it failed.
+  // Returns hwloc's last line about the thing itself; nullopt if it only said that it failed.
   std::optional<std::string> reason() const {
     char text[4096];
     const ssize_t got = file_ ? ::pread(file_.get(), text, sizeof text, 0) : 0;
@@ -201,8 +202,8 @@ class HwlocTopology {
     if (numa_.empty()) throw Error("it has no NUMA node");
   }
 
-  // What a core shares with its local peers: the L3, else the L2, else the package as far as its NUMA node
-  // goes.
+  // Returns the object that a core shares with its local peers: the L3, else the L2, else the package as far
+  // as its NUMA node extends.
   std::pair<hwloc_obj_t, int> shared_around(hwloc_obj_t core, int node) const {
     for (const auto type : {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE}) {
       if (const hwloc_obj_t cache = hwloc_get_ancestor_obj_by_type(topology_, type, core)) return {cache, -1};
@@ -238,7 +239,7 @@ class HwlocTopology {
   // Cores of which the description tells no NUMA node, as where a socket has no memory: those of a package
   // are one, unless others of the package have one.
   void house_the_homeless() {
-    std::map<int, int> nodes;  // by package
+    std::map<int, int> nodes;  // indexed by package
     for (const facts::Core& core : result_.cores) {
       if (core.node != k_no_node) nodes.emplace(core.package, core.node);
     }
@@ -276,7 +277,7 @@ class HwlocTopology {
     const int count = hwloc_cpukinds_get_nr(topology_, 0);
     const std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> cpus(hwloc_bitmap_alloc(),
                                                                          hwloc_bitmap_free);
-    std::map<int, std::string> names;  // by CPU
+    std::map<int, std::string> names;  // indexed by CPU
     for (int kind = 0; kind < count; ++kind) {
       unsigned infos = 0;
       hwloc_info_s* info = nullptr;
@@ -297,7 +298,8 @@ class HwlocTopology {
 #endif
   }
 
-  // Who wrote it may have been kept to some CPUs by a control group: so are programs there.
+  // Reads the host's name and the allowed CPUs: the machine that wrote it may have had a control group, as
+  // programs there have.
   void read_description() {
     const hwloc_obj_t root = hwloc_get_root_obj(topology_);
     if (const char* const host = hwloc_obj_get_info_by_name(root, "HostName")) result_.host = host;
@@ -359,9 +361,9 @@ class HwlocTopology {
   KeptErrors errors_;
   hwloc_topology_t topology_ = nullptr;
   bool described_ = false;
-  std::vector<hwloc_obj_t> numa_;   // by the kernel's number, as result_.nodes
+  std::vector<hwloc_obj_t> numa_;   // indexed as result_.nodes, by the kernel's number
   std::map<int, int> node_of_cpu_;  // index into result_.nodes
-  std::vector<int> cpus_;           // of all cores, ascending
+  std::vector<int> cpus_;           // CPUs of all cores, ascending
   facts::Topology result_;
 };
 
@@ -370,7 +372,7 @@ class HwlocTopology {
   throw UsageError(fmt::format("cannot use the topology {}: {}", printable(source), why), hint);
 }
 
-// What hwloc 2 would only call invalid.
+// Refuses formats that hwloc 2 would only call invalid, with a sentence for each.
 void refuse_other_formats(const std::string& text, const std::string& source) {
   constexpr std::size_t k_head = 1000;
   if (text.starts_with("\x1f\x8b"))

@@ -1,5 +1,5 @@
-// GPUs this process may open, from device files and the drivers' text files. No device is opened, since that
-// alone can take seconds to initialise it, and no vendor library is loaded.
+// GPUs that this process may open, from device files and the drivers' text files.
+// No device is opened, since that alone can take seconds to initialise it, and no vendor library is loaded.
 #pragma once
 
 #include <string>

@@ -71,7 +71,7 @@ facts::CardLink find_link(const std::string& rdma_device) {
   return link;
 }
 
-// Whatever the kernel lists there is an RDMA device, by whichever name udev has given it.
+// Takes the name of any RDMA device that the kernel lists there, whatever udev has called it.
 void take_rdma(facts::PciDevice& device, const std::string& folder) {
   for (const char* of_class : {"/infiniband", "/cxi"}) {
     for (const std::string& name : list_folder(folder + of_class)) {

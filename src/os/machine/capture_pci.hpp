@@ -8,9 +8,9 @@
 
 namespace ddprun::os {
 
-// By address, with names, bridges and local CPUs. hwloc would read the configuration space of every device
-// for this, which costs up to some milliseconds each and wakes those that sleep; nothing here touches a
-// device. `root` stands in front of /sys (for tests).
+// Returns the devices by address, with names, bridges and local CPUs. hwloc would read the configuration
+// space of every device for this, which costs up to some milliseconds each and wakes those that sleep;
+// nothing here touches a device. `root` is put before /sys (for tests).
 std::vector<facts::PciDevice> capture_pci_devices(const std::string& root = "");
 
 // The CPUs a PCI device is near to. Empty where the firmware does not tell: then the kernel's numa_node is -1

@@ -21,7 +21,7 @@ std::vector<std::vector<int>> capture_cores(const std::vector<int>& cpus, const 
 // others by the capacity their firmware tells. Empty: nothing tells, so all are alike.
 std::vector<std::vector<int>> capture_core_kinds(const std::string& root = "");
 
-// How many those are.
+// Returns their number.
 int capture_core_count(const std::vector<int>& cpus, const std::string& root = "");
 
 // CPUs of the whole host.

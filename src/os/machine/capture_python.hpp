@@ -12,8 +12,8 @@ namespace ddprun::os {
 // where CPython's site.py or Debian look for packages is not found.
 facts::PythonFacts capture_python(const std::string& interpreter, const facts::Environment& environment);
 
-// Of the NCCL package beside its torch (nvidia-nccl-cu12); empty where there is none. Lists the packages'
-// folder.
+// Returns the version of the NCCL package beside its torch (nvidia-nccl-cu12); empty if there is none. Lists
+// the packages' folder.
 std::string find_nccl_version(const std::string& interpreter, const facts::Environment& environment);
 
 }  // namespace ddprun::os

@@ -21,7 +21,7 @@ namespace ddprun::os {
 namespace {
 
 constexpr std::size_t k_largest_table = 4 << 20;
-constexpr std::size_t k_largest_text = 2 << 20;  // of arguments and variables
+constexpr std::size_t k_largest_text = 2 << 20;  // limit for arguments and variables
 
 std::vector<std::string> names_in(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()), ::closedir);
@@ -87,7 +87,7 @@ facts::Environment environment_of(const std::string& process) {
   return environment;
 }
 
-// Where srun looks for it: another place that was compiled in is not known here.
+// Reads slurm.conf where srun looks for it: another path that was compiled in is not known here.
 std::string read_slurm_configuration(const facts::Environment& environment) {
   const auto named = environment.find("SLURM_CONF");
   if (named != environment.end()) return try_read_file(named->second, k_largest_table).value_or("");

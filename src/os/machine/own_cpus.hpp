@@ -1,4 +1,4 @@
-// Where ddprun itself runs, and where a process it started does, as the kernel tells.
+// CPUs on which ddprun itself runs, and those of a process it started, as the kernel shows them.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Puts the calling process where a Binding says. In two steps, so that a forked child has nothing to
-// allocate.
+// Binding of the calling process, as a Binding says.
+// In two steps, so that a forked child has nothing to allocate.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ddprun::os {
 
-// What the kernel did not grant: errno, 0 where all is as asked. The process goes on in any case.
+// Part of a binding that the kernel refused: errno, 0 if granted. The process continues in any case.
 struct BindingRefusal {
   int cpus = 0;    // sched_setaffinity(2): EINVAL where none of them may be used (any more)
   int memory = 0;  // set_mempolicy(2): EPERM in many containers, ENOSYS without NUMA, EINVAL for no such node
@@ -20,7 +20,7 @@ std::vector<unsigned long> make_bit_mask(const std::vector<int>& numbers);
 
 struct PreparedBinding {
   std::vector<unsigned long> cpus;       // empty: not asked for
-  std::vector<unsigned long> otherwise;  // where `cpus` is empty or refused; empty: as it is
+  std::vector<unsigned long> otherwise;  // mask used where `cpus` is empty or refused; empty: unchanged
   std::vector<unsigned long> nodes;
   int policy = 0;  // a mode of set_mempolicy(2); 0: untouched
 };

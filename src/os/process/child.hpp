@@ -26,16 +26,16 @@ class Child {
   // SIGCHLD says when to look.
   const Fd& pidfd() const noexcept { return pidfd_; }
 
-  // Nothing while it runs, nor while a tracer (strace, gdb) still holds its ending back: SIGCHLD comes when
-  // that one has collected it, detached or ended. Does not reap; the answer stays after reaping. A program
-  // that could not be started ends at once with ExitStatus::Kind::not_started.
+  // Returns its end; nullopt while it runs, and while a tracer (strace, gdb) still holds its ending back:
+  // SIGCHLD comes when that one has collected it, detached or ended. Does not reap; the answer stays after
+  // reaping. A program that could not be started ends at once with ExitStatus::Kind::not_started.
   std::optional<ExitStatus> ending();
   // The signal that stopped it, once for each stop (SIGCHLD tells when to look; a pidfd does not).
   std::optional<int> take_stop();
   // Gives the number back to the system once the process has ended; nothing while it runs.
   std::optional<ExitStatus> reap();
 
-  // What the kernel refused of its binding; nothing until it has asked, a moment after it was made.
+  // Returns the kernel's refusal of its binding; nullopt until it has asked, a moment after it was made.
   std::optional<BindingRefusal> refusal() const;
   void release();  // SpawnRequest::hold: goes on to its program
 

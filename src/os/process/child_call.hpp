@@ -1,5 +1,5 @@
-// Calls into other people's libraries that may wait for ever, or end the process they are in: they run in a
-// forked child that is killed at the deadline.
+// Calls into other people's libraries that may wait for ever, or end the process they are in.
+// They run in a forked child that is killed at the deadline.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 namespace ddprun::os {
 
 struct ChildAnswer {
-  std::optional<std::string> bytes;  // what the function returned
+  std::optional<std::string> bytes;  // return value of the function
   std::string problem;  // else why there is nothing: "no answer within 3 s", "ended by signal 11"
   bool timed_out = false;
 };
@@ -33,7 +33,7 @@ class ChildCall {
   TimePoint start_;
   std::size_t limit_;
   std::optional<AnsweringChild> child_;
-  std::string problem_;  // why there is no child
+  std::string problem_;  // reason why there is no child
 };
 
 // The same for a call alone.

@@ -16,7 +16,7 @@ namespace ddprun::os {
 
 namespace {
 
-// As the kernel has it. Where it has no `restorer`, the zeros after it are enough.
+// Layout of the kernel. If it has no `restorer`, the zeros after it are enough.
 struct KernelSigaction {
   void (*handler)(int);
   unsigned long flags;

@@ -1,4 +1,4 @@
-// What a child does on the way from its making to its program.
+// Steps of a child between its making and its program.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ struct ChildSteps {
   char* const* environment;
   const char* const* program_paths;  // tried in turn; a null pointer ends them
   const char* working_directory;     // null: ours
-  std::array<int, 3> standard;       // what becomes 0, 1 and 2
+  std::array<int, 3> standard;       // descriptors that become 0, 1 and 2
   const int* close_descriptors;
   std::size_t close_count;
   ChildGroup group;

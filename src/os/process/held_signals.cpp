@@ -8,8 +8,7 @@ namespace ddprun::os {
 
 namespace {
 
-// What waitid() says of a tracee that has stopped: a signal, and above it the event where it is none that
-// waits.
+// Parts of what waitid() reports of a stopped tracee: a signal, and above it the event if no signal waits.
 constexpr int number_of(int status) { return status & 0xff; }
 constexpr int event_of(int status) { return status >> 8; }
 

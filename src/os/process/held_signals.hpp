@@ -1,5 +1,6 @@
-// Signals that wait for our consent before a child gets them: it is traced for them alone (ptrace(2),
-// PTRACE_SEIZE), and no other debugger can attach to it meanwhile.
+// Signals that wait for our consent before a child gets them.
+// The child is traced for them alone (ptrace(2), PTRACE_SEIZE), and no other debugger can attach to it
+// meanwhile.
 //
 // Its main thread only, which is the one that the kernel prefers for a signal to the process. The child runs
 // as before, its exec, its children and its system calls included, and is let go when this process ends.

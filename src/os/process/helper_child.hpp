@@ -1,4 +1,4 @@
-// What all forked helpers of this process have in common.
+// Common parts of all forked helpers of this process.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-// Whether the kernel killed a process of ours because memory was used up.
+// Watch for processes of ours that the kernel killed because memory was used up.
 #pragma once
 
 #include <cstdint>

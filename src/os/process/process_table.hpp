@@ -18,8 +18,8 @@ struct ProcessEntry {
   int session = 0;
   std::uint64_t start_time =
       0;                        // clock ticks since boot: tells a process from a later one of the same number
-  std::uint64_t cpu_ticks = 0;  // of CPU time
-  std::uint64_t waited_ticks = 0;    // of children that have been waited for
+  std::uint64_t cpu_ticks = 0;  // CPU time used
+  std::uint64_t waited_ticks = 0;    // CPU time of children waited for
   std::uint64_t resident_pages = 0;  // shared ones too
   std::uint64_t threads = 1;         // with the first, also when that one has ended
 };
@@ -32,8 +32,8 @@ bool has_ended(const ProcessEntry& process);
 // One line of /proc/PID/stat (proc(5)); the name may hold blanks and parentheses.
 std::optional<ProcessEntry> parse_process_stat(std::string_view line);
 
-// Whether /proc shows our own PID namespace. Otherwise (unshare --pid without --mount-proc, some containers)
-// its numbers are those of other processes here, and nothing may be signalled by what it shows.
+// Reports whether /proc shows our own PID namespace. Otherwise (unshare --pid without --mount-proc, some
+// containers) its numbers are those of other processes here, and nothing may be signalled by what it shows.
 bool sees_own_processes();
 
 // All processes this user may see; none without a /proc of our own. A process that starts meanwhile may be
@@ -50,7 +50,8 @@ ProcessTable find_descendants(const ProcessTable& table, int root, const std::ve
 // The leaders, every member of the groups and sessions they lead, and everything below any of these.
 ProcessTable find_families(const ProcessTable& table, const std::vector<int>& leaders);
 
-// Whether it has mapped a file, such as a library, whose path contains `name`. False where we may not look.
+// Reports whether it has mapped a file, such as a library, whose path contains `name`. False if we may not
+// look.
 bool has_mapped(int pid, std::string_view name);
 
 // Sends to this very process; false when it is gone, even when its number is in use again, and without a

@@ -45,7 +45,7 @@ constexpr std::size_t k_environment_limit = std::size_t{4} << 20;
 
 struct Message {
   char what;
-  int leader;  // of a file: how many bytes follow, its path and its text with a NUL between
+  int leader;  // for a file: length of the path and the text that follow, with a NUL between
 };
 
 std::string read_environment(int pid) {
@@ -76,9 +76,9 @@ bool may_kill(const ProcessEntry& process) {
   return !has_ended(process) && process.pid != ::getpid() && process.name != k_reaper_name;
 }
 
-// By numbers that were given to us, since those in this /proc may be other processes'. A leader that has
-// ended just now keeps its group's number as long as there is somebody in it. True when nothing was left to
-// kill.
+// Kills groups by numbers that were given to us, since those in this /proc may be other processes'. A leader
+// that has ended just now keeps its group's number as long as there is somebody in it. True when nothing was
+// left to kill.
 bool kill_groups(const std::vector<int>& leaders) {
   bool none = true;
   for (const int leader : leaders) none = ::kill(-leader, SIGKILL) != 0 && none;
@@ -109,8 +109,8 @@ bool is_same(const ProcessEntry& one, const ProcessEntry& other) {
   return one.pid == other.pid && one.start_time == other.start_time;
 }
 
-// Likewise, whatever came from them. `killed`: by calls before. One that is ending has no environment any
-// more, but still what it held.
+// Kills the descendants of the leaders and marked processes; true when none was left. `killed`: by calls
+// before. One that is ending has no environment any more, but still what it held.
 bool kill_families(const std::vector<int>& leaders, const std::string& agent_id, ProcessTable& killed) {
   const std::string ours = read_environment(::getpid());
   const ProcessTable table = capture_processes();
@@ -152,8 +152,8 @@ struct Heard {
   bool all_is_well = false;
 };
 
-// Nothing: ddprun has gone without a word, or closed the pipe. Not by that alone: a process that ddprun has
-// just forked may still have it.
+// Returns the next message; nullopt if ddprun has ended without one, or closed the pipe. A closed pipe alone
+// is no end: a process that ddprun has just forked may still have it.
 std::optional<Message> next_message(int reader, pid_t parent) {
   sigset_t heeded;
   ::sigfillset(&heeded);
@@ -202,8 +202,8 @@ void kill_what_is_left(const std::vector<int>& leaders, const std::string& agent
   }
 }
 
-// Likewise in a process of its own: a look at one that is stuck in the kernel may wait for it without end,
-// and what we hold is not to wait too.
+// Kills what is left in a process of its own: a look at one that is stuck in the kernel may wait for it
+// without end, and the connections that we hold must not wait too.
 void have_killed_what_is_left(const std::vector<int>& leaders, const std::string& agent_id,
                               Milliseconds limit) {
   const pid_t killer = ::fork();
@@ -262,7 +262,7 @@ void let_go_of_descriptors(const Heard& heard, const Parent& parent, const std::
 
   const Heard heard = listen(reader, parent.pid);
   ::close(reader);
-  raise_open_files_limit();  // as ddprun has: what is open there counts here
+  raise_open_files_limit();  // same limit as ddprun's: descriptors open there count here
   let_go_of_descriptors(heard, parent, agent_id, duties);
   if (!heard.all_is_well) {
     if (duties.mercy > Milliseconds{0}) ask_to_end(heard.leaders, duties.mercy);

@@ -27,13 +27,13 @@ inline constexpr const char* k_agent_variable = "DDPRUN_AGENT_ID";
 std::string make_random_id();  // 32 hexadecimal digits from the kernel
 
 struct ReaperDuties {
-  // What is watched gets SIGTERM and this long to end before it is killed (srun ends its step on SIGTERM and
-  // leaves it running on SIGKILL).
+  // Time between SIGTERM and SIGKILL for watched processes (srun ends its step on SIGTERM and leaves it
+  // running on SIGKILL).
   Milliseconds mercy{0};
-  // How long connections are held at most, for workers that SIGKILL does not end.
+  // Longest time that connections are held, for workers that SIGKILL does not end.
   Milliseconds holding{0};
-  // What is removed with all it holds when ddprun is gone or says that all is well; those that do not exist
-  // are passed over, so that a folder can be named here before it is made.
+  // Folders removed with their contents when ddprun is gone or says that all is well. Missing ones are passed
+  // over, so that a folder can be named here before it is made.
   std::vector<std::string> folders{};
 };
 

@@ -23,20 +23,20 @@ struct SignalEvent {
   friend bool operator==(const SignalEvent&, const SignalEvent&) = default;
 };
 
-// What a launcher has to answer: requests to stop, advance warnings (a limit of CPU time and the real-time
-// signals are some), job control, its children, and what would end it and is nobody's request.
-// SIGTTIN and SIGTTOU keep their defaults: in the background we are stopped as any program is.
+// Returns the signals that a launcher has to handle: requests to stop, advance warnings (a limit of CPU time
+// and the real-time signals are some), job control, its children, and signals that would end it without being
+// a request. SIGTTIN and SIGTTOU keep their defaults: in the background we are stopped as any program is.
 std::vector<int> handled_signals();
 
-// Whether workers are to get it too, when it is no request to stop: not what our own timers and limits send.
+// Reports whether workers get it too, when it is no request to stop: not what our own timers and limits send.
 bool is_passed_on(const SignalEvent& event);
 
 // "sent by bash, pid 77", "sent by pid 77 of uid 0"; empty for a key, and for what came from above, where the
 // sender is the scheduler's daemon or a launcher whoever asked it to.
 std::string describe_sender(const SignalEvent& event);
 
-// Those of `signals` that we were started with ignored (nohup: SIGHUP; a shell's `&`: SIGINT, SIGQUIT). They
-// stay ignored here and in the workers.
+// Returns those of `signals` that we were started with ignored (nohup: SIGHUP; a shell's `&`: SIGINT,
+// SIGQUIT). They stay ignored here and in the workers.
 std::vector<int> capture_ignored_signals(const std::vector<int>& signals);
 
 // Takes `signals` (less what we were started with ignored) from the process while it lives; SIGPIPE is

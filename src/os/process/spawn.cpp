@@ -49,7 +49,8 @@ struct Start {
   static_assert(sizeof(std::atomic<int>) == sizeof(int));
 };
 
-// As execvp(3), but with the child's PATH; an empty piece is the working directory.
+// Returns the paths to try, as execvp(3) does, but with the child's PATH; an empty piece is the working
+// directory.
 std::vector<std::string> program_paths(const SpawnRequest& request) {
   if (!request.program.empty()) return {request.program};
   const std::string& program = request.arguments[0];
@@ -102,7 +103,8 @@ DDPRUN_BARE int run_child(void* argument) {
   leave_child(k_not_started);
 }
 
-// Those that share our memory with their children. Never destroyed: at our end some of these may not be over.
+// Starts that share our memory with their children. Never destroyed: at our end some of these may not be
+// over.
 struct Starts {
   std::vector<std::unique_ptr<Start>> going_on;
   std::vector<std::unique_ptr<Stack>> spare;
@@ -126,7 +128,7 @@ struct Starts {
   }
 };
 
-// What an emulator (qemu-user), or a container's filter, answers where it does not know a child like this.
+// Reports whether an emulator (qemu-user), or a container's filter, has refused to make a child in this way.
 bool is_refused(int error) { return error == EINVAL || error == ENOSYS || error == EPERM; }
 
 // A child that goes on beside us in our memory: none of it is copied, neither now nor when we write to it.

@@ -1,5 +1,5 @@
-// What a process leaves behind on the way to the program it was started for: why it did not become it, and
-// what of its binding was refused.
+// Failure of a process on the way to its program:
+// why it could not start it, and what of its binding was refused.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ class SharedStart {
 
   // Ours.
   std::optional<SpawnFailure> failure() const;    // once the child has ended, so that its writes are complete
-  std::optional<BindingRefusal> refusal() const;  // nothing: it has not come so far
+  std::optional<BindingRefusal> refusal() const;  // nullopt: none has come so far
   void release() noexcept;
 
  private:

@@ -34,8 +34,8 @@ class OutputSink {
  private:
   enum class Kind { direct, socket, nonblocking, careful };
 
-  long write_some(std::string_view text) const;  // as write(2)
-  bool reader_has_gone() const;                  // as errno tells
+  long write_some(std::string_view text) const;  // returns as write(2)
+  bool reader_has_gone() const;                  // reads errno
 
   Kind kind_ = Kind::direct;
   int descriptor_;

@@ -41,7 +41,7 @@ void Terminal::take_back(int borrower) {
 bool can_be_continued() {
   const auto self = capture_process(::getpid());
   if (!self) return false;
-  // Of its members only we and those above us are looked at: what started the group is there or gone.
+  // Only we and the processes above us are looked at: the one that started the group is there or gone.
   for (auto above = capture_process(self->parent); above; above = capture_process(above->parent)) {
     if (above->group != self->group) return above->session == self->session;
   }

@@ -28,7 +28,7 @@ class Terminal {
   static std::optional<Terminal> open_controlling();
 
   int descriptor() const noexcept { return descriptor_.get(); }
-  // Whether our own process group may read and is sent the keys' signals.
+  // Reports whether our own process group may read and is sent the keys' signals.
   bool in_foreground() const;
   // Only from the foreground, else it would be taken from whoever has it: false, and nothing changed.
   bool give_to(int group);
@@ -45,8 +45,8 @@ class Terminal {
   bool has_modes_;
 };
 
-// Whether a shell is there that could continue us: false in an orphaned group (setpgid(2)), as a launcher's
-// processes are, where the kernel does not let SIGTSTP stop anybody.
+// Reports whether a shell is there that could continue us: false in an orphaned group (setpgid(2)), as a
+// launcher's processes are, where the kernel does not let SIGTSTP stop any process.
 bool can_be_continued();
 
 // Stops our whole process group as ^Z would, and returns once continued; at once where no shell is there that
