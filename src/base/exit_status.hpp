@@ -1,4 +1,4 @@
-// How a process ended: what os observes and supervise decides on.
+// End of a process, as os observes it and supervise judges it.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ inline std::string_view stage_name(StartStage stage) {
   return k_names[static_cast<std::size_t>(stage)];
 }
 
-constexpr int k_highest_signal = 64;  // of Linux
+constexpr int k_highest_signal = 64;  // highest one of Linux
 
 struct ExitStatus {
   enum class Kind { exited, signalled, not_started, hung };

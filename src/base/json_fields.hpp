@@ -1,5 +1,5 @@
-// The fields of a JSON object, described once for both ways: the same calls write a record, or read and check
-// what somebody else has written.
+// Fields of a JSON object, described once for both ways.
+// The same calls write a record, or read and check what somebody else has written.
 //
 //   void describe_ending(JsonFields<nlohmann::json>& fields, Ending& ending) {
 //     fields.value("signal", ending.signal, 1, k_highest_signal);
@@ -55,7 +55,7 @@ class JsonFields {
     if (!good) note(fmt::format("\"{}\" {}", name, what));
     return good;
   }
-  // Whether a field that may be left out is there. `told`: whether it is to be written.
+  // Reports whether an optional field is there. `told`: whether it is to be written.
   bool has(const char* name, bool told) const { return writes() ? told : from_->contains(name); }
 
   // The limits that follow a value:
@@ -145,7 +145,7 @@ class JsonFields {
     return {*this, name_, nullptr, &(*from_)[index]};
   }
 
-  // What the value is, once it has the right kind; `problem` where it has not.
+  // Writes or reads the value if it has the right kind; else notes `problem`.
   template <class Value>
   void exchange_as(Value& value, bool right_kind, const char* problem) {
     if (writes())

@@ -8,7 +8,7 @@ namespace ddprun::events {
 
 namespace {
 
-// As the format asks for: backslash, quote and line end.
+// Escapes what the format requires: backslash, quote and line end.
 std::string escape_label(std::string_view text) {
   std::string escaped;
   for (const char c : text) {

@@ -11,7 +11,7 @@ namespace ddprun::events {
 
 class JobMetrics {
  public:
-  // Whether the text is another one now; what each worker does is not in it.
+  // Notes the event; reports whether the text has changed. What each worker does is not in it.
   bool note(const Event& event);
   std::string render() const;
 
@@ -26,7 +26,7 @@ class JobMetrics {
   int exit_code_ = 0;
   double rendezvous_seconds_ = 0;
   double lost_seconds_ = 0;
-  std::map<std::string, int> restarts_;  // by cause: "exit_code_1", "SIGSEGV"
+  std::map<std::string, int> restarts_;  // number by cause: "exit_code_1", "SIGSEGV"
 };
 
 }  // namespace ddprun::events

@@ -19,7 +19,7 @@ struct TimelineBar {
   bool ended = false;    // else it still ran at the end of the file
   bool failed = false;   // it is the cause of the end of its attempt
   bool stopped = false;  // it ended badly after another
-  std::string what;      // how it ended
+  std::string what;      // end, in words
   std::vector<std::string> lines;
 };
 
@@ -33,9 +33,9 @@ struct TimelineRow {  // one rank
 struct TimelineHost {
   std::string name;
   std::int64_t joined = 0;
-  std::string lost;  // why
+  std::string lost;  // reason of its loss
   std::int64_t lost_at = 0;
-  std::vector<TimelineRow> rows;  // by rank
+  std::vector<TimelineRow> rows;  // sorted by rank
   bool failed() const;
 };
 
@@ -45,8 +45,8 @@ struct Timeline {
   std::int64_t until = 0;
   int workers = 0;
   std::vector<Event> marks;         // attempts, stops, restarts, the end: in the order of the file
-  std::vector<TimelineHost> hosts;  // by their lowest rank
-  std::string end;                  // how the job ended; empty: the file does not say
+  std::vector<TimelineHost> hosts;  // sorted by their lowest rank
+  std::string end;                  // end of the job; empty: the file does not say
   int exit_code = 0;
 };
 

@@ -18,7 +18,7 @@ namespace ddprun::facts {
 
 using Json = nlohmann::json;
 
-// What is read, for complaints. Outlives its readers.
+// Source of the JSON, for complaints. Outlives its readers.
 struct JsonSource {
   std::string name;  // "the snapshot x.json"
   std::string hint;

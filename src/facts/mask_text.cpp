@@ -1,4 +1,4 @@
-// What in a text is a secret: by the name it is given to, by where it stands, or by how it looks.
+// Secrets in a text, recognised by the name they are given to, by their position, or by their look.
 #include <algorithm>
 #include <array>
 #include <optional>

@@ -1,4 +1,4 @@
-// Where PBS keeps its files on this host, where the tasks of a job are not told.
+// Folder of PBS' files on this host, for jobs whose tasks are not passed the path.
 #pragma once
 
 #include "facts/snapshot.hpp"

@@ -1,14 +1,15 @@
-// One agent's side of PMI-1, the text protocol that MPICH's hydra, Flux and Slurm's pmi2 plug-in serve: asks
-// where everybody is, lets the coordinator leave one value and everybody else fetch it.
+// An agent's side of PMI-1, the text protocol of MPICH's hydra, Flux and Slurm's pmi2 plug-in.
+// It asks where the others are, lets the coordinator leave one value and all others fetch it.
 //
-//   init, get_maxes, get_my_kvsname, get PMI_process_mapping, [put,] barrier_in, get
+//     init, get_maxes, get_my_kvsname, get PMI_process_mapping, [put,] barrier_in, get
 //
 // Requests and answers alternate. Answers are read by key: servers order keys differently and add some of
 // their own (MPICH 4.0.2 and Slurm 22.05 are in the tests; src/pmi/maint/pmi-1.1.txt of MPICH lists all
 // commands).
 //
-// Where processes share a node only some agents may be here: who sees that it stands for one of several tasks
-// leaves the connection to its worker. So nobody enters the barrier then, and all find each other otherwise.
+// If processes share a node, only some agents may be here: an agent that sees that it stands for one of
+// several tasks leaves the connection to its worker. So no agent enters the barrier then, and all find each
+// other otherwise.
 //
 // "finalize" is not sent here: it ends the connection for an MPI program that a worker may still be. But a
 // process that said init and ends without it makes hydra kill all others, so it is the last word of an agent
@@ -30,11 +31,11 @@ using PmiLine = std::map<std::string, std::string>;
 // "cmd=put_result rc=0"; nothing where a word has no '=', or none is "cmd".
 std::optional<PmiLine> parse_pmi_line(std::string_view line);
 
-// Whether one of `size` processes shares its node with another, from "(vector,(0,2,1))": blocks of first
-// node, nodes, processes on each, repeated until there are enough. Nothing where the text is malformed.
+// Reports whether one of `size` processes shares its node with another, from "(vector,(0,2,1))": blocks of
+// first node, nodes, processes on each, repeated until there are enough. nullopt if the text is malformed.
 std::optional<bool> shares_a_node(std::string_view mapping, int size);
 
-// What a key-value space of any kind ended with.
+// Result of a key-value space of any kind.
 struct KeyValueAnswer {
   enum class Kind { told, uneven, failed };
   Kind kind = Kind::failed;

@@ -1,5 +1,6 @@
-// What the kernel's small text files mean. Pure: os/capture_* read the files and hand over their contents.
-// "Nothing" is returned for contents that are not what the kernel writes.
+// Parsers of the kernel's small text files.
+// Pure: os/machine and os/process read the files and hand over their contents. Contents that are not what the
+// kernel writes give nullopt, or an empty result.
 #pragma once
 
 #include <optional>
@@ -30,8 +31,8 @@ std::optional<std::vector<int>> parse_allowed_memory_nodes(std::string_view stat
 // TracerPid of /proc/<pid>/status; 0: nobody traces it.
 std::optional<int> parse_tracer_pid(std::string_view status);
 
-// Whether one of the signal masks of /proc/<pid>/status has the signal: "SigCgt:" (handled), "SigBlk:",
-// "SigIgn:".
+// Reports whether one of the signal masks of /proc/<pid>/status has the signal: "SigCgt:" (handled),
+// "SigBlk:", "SigIgn:".
 bool has_signal(std::string_view status, std::string_view mask, int signal);
 
 // cgroup v2 cpu.max ("150000 100000" is 1.5 CPUs); nothing for "max" as well.

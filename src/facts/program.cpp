@@ -46,7 +46,7 @@ bool is_of_environment(const std::string& python, const Environment& environment
   return false;
 }
 
-// What is left on PATH where nobody has chosen one.
+// Reports whether it is the system's Python, which PATH finds if no other was chosen.
 bool is_of_system(const std::string& python) {
   const std::string folder = python.substr(0, python.rfind('/'));
   return folder == "/usr/bin" || folder == "/bin" || folder == "/usr/local/bin";

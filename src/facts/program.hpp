@@ -1,4 +1,4 @@
-// What the words of a command stand for on this machine, and which Python is the active one.
+// Meaning of a command's words on this machine, and the active Python.
 #pragma once
 
 #include <map>
@@ -34,10 +34,11 @@ struct ProgramFacts {
 std::string to_string(ProgramKind kind);  // "missing", "directory", "not executable", "python file", ...
 std::optional<ProgramKind> parse_program_kind(std::string_view text);
 
-// What a file found for `word` is; `head` is the beginning of its contents (128 bytes are enough).
+// Returns the kind of a file found for `word`; `head` is the beginning of its contents (128 bytes are
+// enough).
 ProgramKind judge_program(std::string_view word, bool directory, bool may_execute, std::string_view head);
 
-// What the active Python may be called, best first: PYTHON_EXEC alone when set (the user's word, as for
+// Returns the names of the active Python, best first: PYTHON_EXEC alone when set (the user's choice, as for
 // torchrun); else `python3` and `python` on PATH.
 std::vector<std::string> python_candidates(const Environment& environment);
 

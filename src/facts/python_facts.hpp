@@ -1,4 +1,4 @@
-// Which Python and which torch the workers of a host get, as far as files tell.
+// Python and torch of a host's workers, as far as files show them.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Which names say that their value is a secret.
+// Names that mark their value as a secret.
 #include <algorithm>
 #include <array>
 
@@ -14,7 +14,7 @@ constexpr auto k_marks = std::to_array<std::string_view>(
     {"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE", "BEARER", "JWT",
      "AUTHORIZATION", "COMMENT"});  // sbatch --comment
 
-// How the name of an option or of a field ends.
+// Last words of the names of such options and fields.
 constexpr auto k_endings = std::to_array<std::string_view>(
     {"key", "token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "cookie",
      "jwt", "bearer", "authorization", "comment"});

@@ -1,4 +1,4 @@
-// What may be written to a file that a user sends to somebody else.
+// Removal of secrets from files that a user sends to somebody else.
 #pragma once
 
 #include <string>

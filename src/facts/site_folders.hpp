@@ -1,4 +1,4 @@
-// Where descriptions of sites may lie beside the built-in ones.
+// Folders of site descriptions beside the built-in ones.
 #pragma once
 
 #include <string>

@@ -10,7 +10,6 @@ namespace ddprun::facts {
 
 namespace {
 
-// Nothing: not there.
 struct Found {
   std::optional<bool> no_kill;
   std::optional<bool> kill_on_bad_exit;

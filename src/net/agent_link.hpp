@@ -1,4 +1,4 @@
-// What the driver of one agent holds, whether the coordinator is in this process or elsewhere.
+// Link of one agent's driver to the coordinator, whether in this process or elsewhere.
 #pragma once
 
 #include "rendezvous/message.hpp"

@@ -1,8 +1,8 @@
-// Where agents knock: accepts connections and lets in who proves to belong to this launch.
+// Accepts connections of agents and admits those that prove to belong to this launch.
 //
 // Strangers cannot do harm: nothing they send is parsed, each has a few seconds, and only so many are heard
-// at a time. Beyond that the oldest connection of the address that has most of them gives way, so that a
-// flood costs its own host its places and keeps nobody out.
+// at a time. Beyond that the oldest connection of the address that has most of them is closed, so that a
+// flood costs only its own host's connections and keeps no other host out.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,12 +22,12 @@ namespace ddprun::net {
 
 struct AgentListenerSettings {
   std::vector<int> ports;            // the first that is free; 0 is any free one
-  std::optional<BoundSocket> bound;  // that one instead
+  std::optional<BoundSocket> bound;  // used instead
   std::string launch_key;
   rendezvous::Authenticator authenticator;
   Milliseconds handshake_limit{10000};
-  LinkLimit host_timeout{k_host_timeout};  // as in watch_connection
-  std::string port_hint;  // where none of the ports is free; empty: to choose another --master-port
+  LinkLimit host_timeout{k_host_timeout};  // passed to watch_connection
+  std::string port_hint;                   // hint if no port is free; empty: to choose another --master-port
   // Connections that have not proved themselves yet; 0: 4,096, or a quarter of what this process may open.
   std::size_t max_strangers = 0;
 };
@@ -71,8 +71,8 @@ class AgentListener : public std::enable_shared_from_this<AgentListener> {
   AgentListenerHooks hooks_;
   Tcp::acceptor acceptor_;
   boost::asio::steady_timer retry_;
-  std::list<Stranger> strangers_;              // as they came
-  std::map<std::string, std::size_t> counts_;  // of them by address
+  std::list<Stranger> strangers_;              // in order of arrival
+  std::map<std::string, std::size_t> counts_;  // number of them by address
   bool accepting_ = false;
   int port_ = 0;
 };

@@ -1,5 +1,5 @@
-// Sockets bound to a TCP port of all addresses of this host: [::] for both families, 0.0.0.0 where there is
-// no IPv6. None is inherited by workers.
+// Sockets bound to a TCP port of all addresses of this host.
+// [::] serves both families, 0.0.0.0 where there is no IPv6. None is inherited by workers.
 #pragma once
 
 namespace ddprun::net {

@@ -26,8 +26,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void()> on_drained{};  // all that was to be sent is with the kernel
   };
 
-  // As the socket is watched (tcp_tools.hpp). What is under way changes nothing of that, but that it may take
-  // twice as long where the kernel repeats it rarely and the limit need not be exact.
+  // Watches the socket (tcp_tools.hpp). Bytes in transit do not change the limit, except that it may take
+  // twice as long if the kernel repeats them rarely and the limit need not be exact.
   Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys,
              const LinkLimit& limit = k_host_timeout);
   // `first_bytes` came with the handshake. Hooks are called from the event loop only.
@@ -37,7 +37,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send_part(std::shared_ptr<const std::string> bytes, std::size_t begin, std::size_t size);
   // Bytes of frames that the kernel has not taken.
   std::size_t unsent() const { return unsent_; }
-  // Whether what the peer sends is waited for; it is unless this says otherwise.
+  // Starts or stops reading what the peer sends; a connection reads from its start.
   void listen(bool listens);
   // Delivers what was sent, tells the peer that nothing follows and waits for it to close; what it still
   // says is dropped. on_closed follows when it has, so the caller bounds the wait with close().
@@ -80,7 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   SealedReader sealed_in_;
   rendezvous::FrameReader reader_;
   std::deque<Outgoing> outgoing_;  // not sealed yet
-  std::string sealed_;             // what the kernel is given
+  std::string sealed_;             // sealed bytes on their way to the kernel
   std::size_t sealed_size_ = 0;    // bytes of frames in it
   std::size_t unsent_ = 0;
   bool listens_ = true;

@@ -9,14 +9,14 @@
 
 namespace ddprun::net {
 
-// What the answering end of a check listens on; of the others only who knows the word is answered.
+// Length of a check's word: the answering end answers only connections that know the word.
 inline constexpr std::size_t k_check_word = 16;  // bytes
 
 // Answers until the process ends. `listener` listens, as bind_port leaves it.
 [[noreturn]] void answer_checks(const BoundSocket& listener, const std::string& word);
 
 struct MeasuredConnection {
-  std::string problem;      // why there is none: "connection refused"; empty: there is one
+  std::string problem;      // reason of a failure: "connection refused"; empty: connected
   int path_mtu = 0;         // bytes; 0: not known
   double latency = 0;       // seconds for a short message and its answer: the least of some
   double clock_offset = 0;  // seconds that the other end's clock is ahead

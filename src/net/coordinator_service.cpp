@@ -88,7 +88,7 @@ class CoordinatorService::Impl : public Closable<Impl> {
   std::optional<rendezvous::Coordinator> coordinator_;
   std::shared_ptr<AgentListener> listener_;
   std::map<rendezvous::ConnectionId, std::shared_ptr<Connection>> connections_;
-  std::vector<std::shared_ptr<Connection>> told_;  // of the end, and have closed their side
+  std::vector<std::shared_ptr<Connection>> told_;  // peers that know the end and have closed their side
   int last_connection_ = rendezvous::k_local_connection.value;
   std::vector<Input> events_;
   std::optional<supervise::Cause> flushing_;

@@ -123,16 +123,16 @@ class MemberService::Impl : public Closable<Impl> {
   boost::asio::steady_timer timer_;
   std::string reached_;  // the coordinator's end of the connection, once joined
   int reached_port_ = 0;
-  std::string told_name_;                          // of its host, by itself
-  std::map<std::string, std::string> local_ends_;  // by address of the coordinator that this host has reached
+  std::string told_name_;                          // name of its host, from itself
+  std::map<std::string, std::string> local_ends_;  // by address of the coordinator that this host reached
   std::optional<rendezvous::MemberJoin> join_;
   std::map<std::string, std::shared_ptr<WholeAnswer>> queries_;
   std::map<rendezvous::CandidateId, std::shared_ptr<Dial>> dials_;
   struct Told {
     std::string place;    // "10.0.0.1 port 29500"
-    std::string outcome;  // of the last dial
+    std::string outcome;  // outcome of the last dial
   };
-  std::map<rendezvous::CandidateId, Told> told_;  // what show_detail has heard of each candidate
+  std::map<rendezvous::CandidateId, Told> told_;  // shown by show_detail for each candidate
   std::vector<std::shared_ptr<Dial>> probes_;
   std::vector<std::shared_ptr<Dial>> output_dials_;
   bool output_asked_ = false;
@@ -315,7 +315,7 @@ void MemberService::Impl::join(AuthenticationResult result) {
   join.reached = reached_;
   const std::string local = local_address(result.socket);
   local_ends_[reached_] = local;
-  // What was proven between the two hosts comes first.
+  // The address that was proven between the two hosts comes first.
   std::vector<std::string>& addresses = join.announcement.addresses;
   if (rendezvous::crosses_hosts(local)) {
     std::erase(addresses, local);
@@ -345,7 +345,8 @@ void MemberService::Impl::expect_word(const rendezvous::MemberSession::Expectati
              }));
 }
 
-// By hand nobody knows its name, so its address says more.
+// Returns the coordinator's name and address: in a launch by hand the name is unknown, and the address says
+// more.
 std::string MemberService::Impl::coordinator() const {
   const std::string& name = told_name_.empty() ? settings_.join.coordinator : told_name_;
   return name.empty() ? reached_ : fmt::format("{} ({})", name, reached_);

@@ -25,11 +25,11 @@ struct MemberServiceSettings {
   std::optional<rendezvous::Survivor> survivor;      // it looks for another coordinator of its job
   std::string version;
   int agents = 2;
-  // Of standard output and standard error, as connections to the coordinator: 2, 1 where both are one, or 0.
-  // They are made before the first Start is passed on.
+  // Number of connections to the coordinator for standard output and standard error: 2, 1 where both are one,
+  // or 0. They are made before the first Start is passed on.
   int output_streams = 0;
   DialLimits dial;  // its `link` is how long the coordinator may be out of reach
-  DialLimits probe{Milliseconds{3000}, Milliseconds{20000}};  // who has answered is there
+  DialLimits probe{Milliseconds{3000}, Milliseconds{20000}};  // an answer proves presence
   Milliseconds lookup_limit = k_lookup_limit;
   // After joining, for the first word of the coordinator beyond its own join deadline.
   Milliseconds start_margin{60000};
@@ -44,7 +44,7 @@ struct NameLookup {
   std::shared_ptr<void> owner;
 };
 
-// Where the coordinator is, or why that is not known; an empty reason: not yet.
+// Address of the coordinator, or the reason why it is not known; an empty reason: not yet.
 using ToldPlace = std::variant<rendezvous::CoordinatorPlace, std::string>;
 
 // Called from the event loop only, never from within start() or send(). All must be set but
@@ -75,7 +75,7 @@ class MemberService final : public AgentLink {
   MemberService& operator=(const MemberService&) = delete;
 
   void start();
-  // What the launcher's key-value space ended with; of no use any more once the coordinator is found.
+  // Passes the result of the launcher's key-value space; ignored once the coordinator is found.
   void on_key_value_space(const ToldPlace& told);
   void send(rendezvous::AgentMessage message) override;
   std::string local_end(const std::string& address) const override;

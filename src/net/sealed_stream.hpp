@@ -1,5 +1,6 @@
-// What follows a handshake, sealed with the keys that came of it (libsodium's secretstream,
-// XChaCha20-Poly1305): nobody between the two ends can read, change, reorder, repeat or leave out a part.
+// Bytes after a handshake, sealed with the keys that came of it.
+// They are sealed by libsodium's secretstream, XChaCha20-Poly1305: nobody between the two ends can read,
+// change, reorder, repeat or leave out a part.
 //
 //   a header of 24 bytes, once; then pieces: 32-bit big-endian length, that many bytes
 #pragma once
@@ -45,7 +46,7 @@ class SealedReader {
   // The text of the next whole piece; nothing when more bytes are needed; an error for a piece that is not
   // the peer's next one, after which the stream cannot be used any more.
   std::variant<std::monostate, std::string, rendezvous::CodecError> next();
-  // What follows the pieces that were taken, where no more of them come.
+  // Takes the bytes behind the last piece, once no further piece comes.
   std::string take_rest();
 
  private:

@@ -46,7 +46,7 @@ Endpoint plain_endpoint(const sockaddr_storage& storage) {
   return {asio::ip::make_address_v4(asio::ip::v4_mapped, address), ntohs(six.sin6_port)};
 }
 
-// As the kernel keeps an address: 32-bit words in network order.
+// Address as the kernel keeps it: 32-bit words in network order.
 using Words = std::array<std::uint32_t, 4>;
 
 Words words_of(const asio::ip::address& address) {
@@ -86,7 +86,6 @@ DiagRequest make_request(const Endpoint& local, const Endpoint& remote) {
   return request;
 }
 
-// Closes when it goes.
 struct Descriptor {
   int number;
   ~Descriptor() {
@@ -155,7 +154,7 @@ rendezvous::Holder judge(const SocketRow& row, uid_t user) {
   return row.user == user || row.user == 0 ? rendezvous::Holder::own : rendezvous::Holder::foreign;
 }
 
-// Whether a connection of our own can be found, where this host has the server's end too: else "no such
+// Reports whether a connection of our own is found while this host has the server's end too: if not, "no such
 // socket" means nothing.
 bool can_ask_kernel() {
   static const bool k_can = [] {

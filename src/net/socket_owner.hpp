@@ -1,6 +1,6 @@
-// Whose process holds the other end of a TCP connection on this host, as its kernel tells: by
-// NETLINK_SOCK_DIAG (sock_diag(7), some 20 us a look-up, no privilege needed), else by /proc/net/tcp and
-// tcp6.
+// Owner of the other end of a TCP connection on this host, as its kernel shows it.
+// It is found by NETLINK_SOCK_DIAG (sock_diag(7), some 20 us a look-up, no privilege needed), else in
+// /proc/net/tcp and tcp6.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@ struct TcpEnds {
   }
 };
 
-// Of an accepted socket; nothing when its client is gone.
+// Returns the two ends of an accepted socket; nullopt when its client is gone.
 std::optional<TcpEnds> ends_of(int descriptor);
 rendezvous::StoreConnection as_text(const TcpEnds& ends);
 std::optional<TcpEnds> from_text(const rendezvous::StoreConnection& connection);

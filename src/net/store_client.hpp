@@ -11,7 +11,7 @@ namespace ddprun::net {
 
 class StoreClient {
  public:
-  // Of the store at this numeric address. Throws Error naming it where it cannot be reached.
+  // Connects to the store at this numeric address. Throws Error naming it if it cannot be reached.
   StoreClient(std::string address, int port);
 
   // Throws Error where the store is gone.

@@ -25,7 +25,7 @@ constexpr int k_reads_a_turn = 16;   // one busy client cannot keep the others w
 constexpr int k_busy_round = 8;      // with fewer events, looking again at once finds nothing as a rule
 constexpr int k_rounds_a_turn = 16;  // nor the store the rest of the program
 constexpr std::size_t k_reply_kept = 512 * 1024;
-constexpr std::size_t k_relay_holds = 256 * 1024 * 1024;  // of values
+constexpr std::size_t k_relay_holds = 256 * 1024 * 1024;  // bytes of values
 constexpr std::size_t k_short_turn = 32 * 1024;           // bytes read and written
 }  // namespace
 
@@ -118,7 +118,8 @@ void StoreServer::Impl::serve_in_turn(store::StoreClient client, bool busy) {
   finish_turn(client);
 }
 
-// Where requests are left, whether they wait for a turn, for memory, or until an answer is read.
+// Keeps a connection that has requests left, whether they wait for a turn, for memory, or until an answer is
+// read.
 void StoreServer::Impl::finish_turn(store::StoreClient client) {
   if (endpoint_->starved(client)) {
     starved_.push_back(client);
@@ -132,7 +133,7 @@ void StoreServer::Impl::queue(store::StoreClient client) {
   if (!std::exchange(at(client).busy, true)) busy_.push_back(client);
 }
 
-// Those whose answer had no room have another try.
+// Retries the requests whose answers had no room.
 void StoreServer::Impl::feed_starved() {
   for (const store::StoreClient client : std::exchange(starved_, {})) {
     if (at(client).descriptor >= 0 && endpoint_->starved(client)) queue(client);
@@ -140,7 +141,7 @@ void StoreServer::Impl::feed_starved() {
   wake_for_busy();
 }
 
-// What is to be read waits where an answer is not read, or the turn is another's.
+// Watches the connection: requests are not read while an answer is unread, or the turn is another's.
 void StoreServer::Impl::watch(store::StoreClient client) {
   Connection& connection = at(client);
   const bool unread = !connection.unsent.empty();

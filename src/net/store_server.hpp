@@ -31,10 +31,10 @@ enum class Admission { yes, no, wait };
 
 struct StoreServerOptions {
   int port = 0;  // 0: any free one
-  // Who may connect (IPv4 as such, never mapped into IPv6). Unset: everyone.
+  // Decides which ends may connect (IPv4 as such, never mapped into IPv6). Unset: all.
   std::function<Admission(const TcpEnds&)> admit;
   int backlog = boost::asio::socket_base::max_listen_connections;  // the kernel caps it at somaxconn
-  // What clients before torch 2.2 are, where the installed torch was seen; else it is told from what they
+  // Dialect of clients before torch 2.2, if the installed torch was seen; else it is recognised by what they
   // send.
   std::optional<store::StoreDialect> old_dialect;
   store::StoreLimits limits;
@@ -68,7 +68,7 @@ class StoreServer {
   void flush();
   // Ends the listener and all connections, at once.
   void close();
-  std::size_t connections() const;  // those of relays' clients too, as far as the relays needed them
+  std::size_t connections() const;  // includes those of relays' clients, as far as the relays needed them
   std::size_t memory_used() const;
   bool reached() const;  // somebody who may connect has done so since it listens
 

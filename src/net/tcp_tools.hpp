@@ -10,7 +10,7 @@ namespace ddprun::net {
 
 using Tcp = boost::asio::ip::tcp;
 
-// How long a host may be out of reach.
+// Longest time that a host may be out of reach.
 struct LinkLimit {
   // NOLINTNEXTLINE(google-explicit-constructor): most limits are just a time
   LinkLimit(Milliseconds limit, bool by_silence = false) : time(limit), exact(by_silence) {}
@@ -35,7 +35,7 @@ void watch_connection(Tcp::socket& socket, const LinkLimit& limit);
 bool repeat_every_second(Tcp::socket& socket, const LinkLimit& limit);
 // Since the last answer, or anything else that was in order, came from the other host.
 Milliseconds silence_of(Tcp::socket& socket);
-// What was sent and has not arrived, as far as this kernel knows.
+// Returns the bytes that were sent and have not arrived, as far as this kernel knows.
 std::size_t undelivered_bytes(Tcp::socket& socket);
 
 // In plain words, lower case: "connection refused", "no route to the host".
@@ -44,8 +44,8 @@ std::string describe_error(const boost::system::error_code& error);
 // Numeric, an IPv4 address mapped into IPv6 as IPv4; empty when the socket is not connected.
 std::string remote_address(const Tcp::socket& socket);
 std::string local_address(const Tcp::socket& socket);
-// What this host's routes would make the local end of a connection to a numeric address; nothing is sent.
-// Empty where no route leads there.
+// Returns the local end that this host's routes would give a connection to a numeric address; nothing is
+// sent. Empty if no route leads there.
 std::string routed_local_address(const std::string& address);
 
 }  // namespace ddprun::net

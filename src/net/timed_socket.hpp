@@ -24,9 +24,9 @@ class TimedSocket {
   // All of it, or false: the connection has failed or the time is over, and it is of no further use.
   bool write(std::string_view bytes, Milliseconds limit);
   bool read(char* target, std::size_t size, Milliseconds limit);
-  // What has come, at most that much; 0: nothing within the limit, negative: it has failed or ended.
+  // Reads what has come, at most that much; 0: nothing within the limit, negative: it has failed or ended.
   std::ptrdiff_t read_some(char* target, std::size_t most, Milliseconds limit);
-  // What can be written at once: 0 when nothing could be within the limit, negative when it has failed.
+  // Writes what can be written at once; 0: nothing within the limit, negative: it has failed.
   std::ptrdiff_t write_some(std::string_view bytes, Milliseconds limit);
   // The peer reads the end behind what was written.
   bool end_writing();

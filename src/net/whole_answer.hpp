@@ -26,7 +26,7 @@ class WholeAnswer : public std::enable_shared_from_this<WholeAnswer> {
               std::optional<Milliseconds> limit, OnRead on_read);
   void start();
   void cancel();
-  const std::string& text() const { return text_; }  // what was read so far
+  const std::string& text() const { return text_; }  // text read so far
 
  private:
   void read();

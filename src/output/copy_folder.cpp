@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view k_traceback = "Traceback (most recent call last):";
 constexpr std::size_t k_quoted = 200;
 
-// Where the first line that begins a traceback starts; npos: none does.
+// Returns where the first line that begins a traceback starts; npos: none does.
 std::size_t find_traceback(std::string_view text) {
   for (std::size_t at = text.find(k_traceback); at != std::string_view::npos;
        at = text.find(k_traceback, at + 1)) {
@@ -59,7 +59,7 @@ bool CopyFolder::may_be_copy(int id, const Stream& stream, TimePoint now) const 
       blocks_, [&](const Block& block) { return may_be_first(block) && is_like(stream, key, block); });
 }
 
-// As far as both have come: by whole lines, else as they are.
+// Compares as far as both have come: by whole lines, else as they are.
 bool CopyFolder::is_like(const Stream& stream, const std::string& key, const Block& block) {
   const auto goes_with = [](const std::string& one, const std::string& other) {
     return one.starts_with(other) || other.starts_with(one);
@@ -73,7 +73,7 @@ TimePoint CopyFolder::cut_at(const Stream& stream) const {
   return stream.held.ends_with('\n') ? std::min(stream.changed + settings_.quiet, last) : last;
 }
 
-// What is held is a copy, or not one.
+// Decides whether the held text is a copy.
 void CopyFolder::cut(int id, TimePoint now) {
   Stream& stream = streams_.at(id);
   Comparable lines = make_comparable(stream.held, stream.rank);
@@ -121,7 +121,7 @@ void CopyFolder::note_shown(int id, std::string_view text, TimePoint now) {
     return;
   }
   if (goes_on) {
-    release(*last);  // what is a copy of it so far is none of all of it
+    release(*last);  // a copy of the beginning is none of the whole
     append(*last, text);
     last->changed = now;
   } else if (stream.fresh && (stream.blocks == Blocks::all || find_traceback(text) == 0)) {

@@ -45,7 +45,7 @@ std::size_t count_while(std::string_view text, const Is& is) {
 
 std::size_t digits(std::string_view text) { return count_while(text, is_digit); }
 
-// Whether `text` begins with `pattern`, in which '9' stands for a digit.
+// Reports whether `text` begins with `pattern`, in which '9' stands for a digit.
 bool matches(std::string_view text, std::string_view pattern) {
   return text.size() >= pattern.size() &&
          std::equal(pattern.begin(), pattern.end(), text.begin(),

@@ -1,4 +1,4 @@
-// What stands in front of a worker's lines on the console.
+// Labels in front of a worker's lines on the console.
 #pragma once
 
 #include <string>
@@ -60,8 +60,8 @@ class Labeller {
   Start start_ = Start::fresh;
 };
 
-// Whether labels have colours: what the variables NO_COLOR and CLICOLOR_FORCE say, else on a terminal. Empty:
-// not set. https://no-color.org, https://bixense.com/clicolors
+// Decides whether labels have colours: by the variables NO_COLOR and CLICOLOR_FORCE, else on a terminal only.
+// Empty: not set. https://no-color.org, https://bixense.com/clicolors
 bool decide_colour(std::string_view no_color, std::string_view clicolor_force, bool terminal);
 
 }  // namespace ddprun::output

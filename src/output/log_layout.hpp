@@ -1,4 +1,4 @@
-// Where the files of a run are: torchrun's folders under --log-dir, ddprun's own under --logs.
+// Paths of a run's files: torchrun's folders under --log-dir, ddprun's own under --logs.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ std::string attempt_folder_name(LogLayout layout, Attempt attempt);
 // Below the attempt's folder.
 std::string log_file_name(LogLayout layout, LocalRank local_rank, GlobalRank rank, Stream stream);
 std::string stack_record_name(LogLayout layout, LocalRank local_rank, GlobalRank rank);
-// What is added to a file's name when it is complete.
+// Returns the suffix that a file's name gets when it is complete.
 std::string kept_suffix(const OutputOptions& options);
 std::string filtered_file_name(Stream stream);
 

@@ -1,4 +1,4 @@
-// Where a worker's stream goes, from the options.
+// Destinations of a worker's streams, from the options.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct StreamRoute {
 
 // torchrun's --log-dir /dev/null: no files, whatever else is asked for.
 bool discards_files(const OutputOptions& options);
-// Whether some worker's stream goes to a file, or a folder for them was named.
+// Reports whether some worker's stream goes to a file, or a folder for files was named.
 bool wants_files(const OutputOptions& options);
 // torchrun's folders have a place for the workers' error files.
 bool keeps_error_files(const OutputOptions& options);

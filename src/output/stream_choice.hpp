@@ -1,7 +1,4 @@
-// Which streams of which ranks: the grammars of -r, -t, --local-ranks-filter, --ranks and the line filters.
-//
-// Every parser throws UsageError for anything outside its grammar, with a sentence that begins with `origin`
-// (the option or the variable the text came from) and a hint that shows the right form.
+// Grammars that choose streams and ranks: -r, -t, --local-ranks-filter, --ranks and the line filters.
 #pragma once
 
 #include <map>

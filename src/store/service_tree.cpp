@@ -75,7 +75,8 @@ void StoreService::take_request(StoreLink link, const TreeMessage& message) {
   remote.waiting.push_back({message.operation, std::string(message.text)});
 }
 
-// Where it is held back, it is the first of those that wait.
+// Carries out a request that comes through a relay. If it is held back, it becomes the first of those that
+// wait.
 void StoreService::carry_out(StoreClient client, const StoreRequest& request) {
   std::string reply;
   StoreTurn turn;
@@ -159,7 +160,7 @@ bool StoreService::must_recall(const StoreRequest& request, std::string_view key
   return state_.shown(key) >= least;
 }
 
-// Whether the request has to wait until relays have forgotten what it changes.
+// Reports whether the request has to wait until relays have forgotten what it changes.
 bool StoreService::recall_first(StoreClient client, const StoreRequest& request) {
   if (!had_children()) return false;
   bool wait = false;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t k_keys_kept = 16;
 constexpr std::size_t k_watches_of_one = 1024;  // no release of torch watches any by itself
 
-// What a key costs in any of the tables beside its own bytes.
+// Cost of a key in any of the tables beside its own bytes.
 constexpr std::size_t k_entry = 128;
 
 std::size_t heap_bytes(const std::string& text) {
@@ -43,7 +43,8 @@ void assign(std::string& slot, std::string_view value) {
   }
 }
 
-// As std::stoll, by which torch reads a counter: blanks and a sign may come first, the rest is not looked at.
+// Parses as std::stoll does, by which torch reads a counter: blanks and a sign may come first, the rest is
+// ignored.
 std::optional<std::int64_t> leading_integer(std::string_view text) {
   const std::size_t start = text.find_first_not_of(" \t\n\v\f\r");
   if (start == std::string_view::npos) return std::nullopt;

@@ -25,11 +25,11 @@ namespace ddprun::store {
 // A connection to another store of the same tree; 0 is that to the parent.
 using StoreLink = Id<struct StoreLinkTag>;
 
-// What happened to a key somebody watches.
+// Change of a key that a client watches.
 enum class KeyChange { updated = 0, created = 1, deleted = 2 };
 
 struct WatchNotice {
-  std::vector<StoreClient> clients;  // who watches
+  std::vector<StoreClient> clients;  // watchers
   KeyChange change;
   std::string key;
   std::string old_value;
@@ -42,11 +42,11 @@ struct WantedKey {
   std::vector<StoreLink> links;
 };
 
-// What relays hold of a key: nothing, that it is there, or its value too.
+// Knowledge of a key at relays: none, that it is there, or its value too.
 enum class Shown : std::uint8_t { nothing, presence, value };
 
-// What a request means for clients, the requester included. Used again from request to request, so that an
-// ordinary one allocates nothing.
+// Consequences of a request for clients, the requester included. Used again from request to request, so that
+// an ordinary one allocates nothing.
 struct StoreEffects {
   StoreClient by{0};                 // the requester, whose memory it becomes
   std::vector<StoreClient> woken;    // each one's wait is over
@@ -60,21 +60,21 @@ class StoreState {
   // room for it is asked before.
   StoreState(std::size_t max_value, StoreMemory& memory) : max_value_(max_value), memory_(memory) {}
 
-  // Nothing when the key is absent. The view lives until the next change.
+  // Returns nullopt when the key is absent. The view lives until the next change.
   std::optional<std::string_view> get(std::string_view key) const;
   void set(std::string_view key, std::string_view value, StoreEffects& effects);
   // The sum; nothing when the value does not begin with a decimal number that fits, and then nothing changes.
   std::optional<std::int64_t> add(std::string_view key, std::int64_t delta, StoreEffects& effects);
   // False when the value would become too long, and then nothing changes.
   bool append(std::string_view key, std::string_view tail, StoreEffects& effects);
-  // What the client is told: `desired` when it was stored; for an absent key `expected` (c10d's documented
-  // answer); else the present value. Wakes who waits for the key to appear, and at a barrier of that name
-  // whatever came of it. The view lives until the next change.
+  // Returns the client's answer: `desired` when it was stored; for an absent key `expected` (c10d's
+  // documented answer); else the present value. Wakes clients that wait for the key to appear, and at a
+  // barrier of that name whatever came of it. The view lives until the next change.
   std::string_view compare_set(std::string_view key, std::string_view expected, std::string_view desired,
                                StoreEffects& effects);
   bool erase(std::string_view key, StoreEffects& effects);
   std::size_t size() const { return values_.size(); }
-  std::size_t key_bytes() const { return key_bytes_; }  // of all keys together
+  std::size_t key_bytes() const { return key_bytes_; }  // sum over all keys
   template <class Visitor>
   void for_each_key(Visitor visit) const {
     for (const auto& entry : values_) visit(std::string_view(entry.first));
@@ -84,7 +84,7 @@ class StoreState {
   void push(std::string_view queue, std::string_view value, StoreEffects& effects);
   std::size_t queue_length(std::string_view queue) const;
   std::size_t next_in_queue(std::string_view queue) const;  // bytes of what pop() returns
-  // Nothing when the queue is empty.
+  // Returns nullopt when the queue is empty.
   std::optional<std::string> pop(std::string_view queue);
 
   // Present: the key exists or the queue of that name holds something.
@@ -113,7 +113,7 @@ class StoreState {
   // and was set once and not changed since.
   Shown show(std::string_view key, std::size_t max_value);
   Shown shown(std::string_view key) const;
-  // What somebody has written of the key that is shown, for the next one that it is shown to.
+  // Returns the message written for a shown key, so that the next relay it is shown to shares it.
   std::weak_ptr<const std::string>& written(std::string_view key);
   // They hold nothing of it any more, and its value is not shown again.
   void hide(std::string_view key);
@@ -144,8 +144,8 @@ class StoreState {
     bool empty() const { return key.empty() && barrier.empty() && links.empty(); }
   };
   struct Wait {
-    std::vector<std::string> keys;  // that were absent when the wait began
-    std::size_t missing = 0;        // of them, still to come
+    std::vector<std::string> keys;  // keys that were absent when the wait began
+    std::size_t missing = 0;        // number of them still to come
     std::size_t memory = 0;
   };
   struct Watches {
@@ -174,12 +174,12 @@ class StoreState {
   std::size_t max_value_;
   StoreMemory& memory_;
   Map<Kept> values_;
-  std::size_t key_bytes_ = 0;    // of all values
+  std::size_t key_bytes_ = 0;    // sum over all values
   Map<std::list<Kept>> queues_;  // never an empty one
   Map<Waiters> waiters_;         // never an empty one
   Map<std::vector<StoreClient>> watchers_;
-  std::vector<Wait> waits_;       // by client
-  std::vector<Watches> watched_;  // by client
+  std::vector<Wait> waits_;       // indexed by client
+  std::vector<Watches> watched_;  // indexed by client
 };
 
 }  // namespace ddprun::store

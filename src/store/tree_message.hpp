@@ -1,5 +1,6 @@
-// What the stores of a tree say to each other: a relay serves the workers of its host and passes on to its
-// parent what it cannot answer itself, up to the store of the whole job.
+// Messages between the stores of a tree.
+// A relay serves the workers of its host and passes on to its parent what it cannot answer itself, up to the
+// store of the whole job.
 //
 // A message is the 32-bit length of what follows, a byte that says which it is, and its fields: 32-bit
 // numbers, and texts with a 32-bit length; all little-endian. What a link delivers is in order.
@@ -58,7 +59,8 @@ class TreeReader {
 
  private:
   static constexpr std::size_t k_header = sizeof(std::uint32_t);
-  // Of the message at the beginning of `bytes`: its length with its header; nothing while that is incomplete.
+  // Returns the length of the message at the beginning of `bytes`, with its header; nullopt while that is
+  // incomplete.
   static std::optional<std::size_t> length_of(std::string_view bytes, const StoreLimits& limits);
   static std::optional<TreeMessage> parse(std::string_view body, const StoreLimits& limits);
 

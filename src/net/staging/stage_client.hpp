@@ -33,7 +33,7 @@ class StageClient {
   // The last source gave contents that are not what their digest says.
   void distrust();
   const std::string& why() const { return why_; }
-  const std::string& host() const { return settings_.sources[current_].host; }  // that gave it
+  const std::string& host() const { return settings_.sources[current_].host; }  // source of the copy
   // The root has none, and says there why.
   bool is_refused() const { return !refused_.empty() && refused_.back(); }
 

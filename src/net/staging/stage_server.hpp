@@ -11,7 +11,7 @@
 
 namespace ddprun::net {
 
-inline constexpr int k_most_served = 8;  // whose way leads through a lost host come too
+inline constexpr int k_most_served = 8;  // includes hosts whose parent is lost
 
 // Reads parts of the contents: from an offset, at most so much. Throws Error. For one thread.
 using ReadStaged = std::function<std::string(std::uint64_t offset, std::size_t most)>;
