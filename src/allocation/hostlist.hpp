@@ -14,7 +14,7 @@
 namespace ddprun::allocation {
 
 inline constexpr std::size_t k_max_hosts_per_range = 65536;  // libslurm's MAX_RANGE
-inline constexpr std::size_t k_max_hosts = 131072;           // of one list; Slurm has 64 Ki nodes
+inline constexpr std::size_t k_max_hosts = 131072;           // limit of one list; Slurm has 64 Ki nodes
 inline constexpr std::size_t k_max_host_name = 255;          // bytes, as in DNS
 
 // 1 to k_max_host_name bytes of letters, digits, '-', '_' and '.', and no '-' or '.' in front.
@@ -26,7 +26,7 @@ std::optional<int> find_host(const std::vector<std::string>& hosts, std::string_
 // Order and duplicates are kept; an empty list gives no names. Throws Error that names `variable` and the
 // piece that is wrong.
 std::vector<std::string> expand_hostlist(std::string_view text, const std::string& variable);
-// How many names that is, without making them. Throws as above, but for names that are too long.
+// Counts the names without making them. Throws as above, but for names that are too long.
 std::size_t count_hostlist(std::string_view text, const std::string& variable);
 
 // The shortest list that expands to the same names in the same order; leading zeros that all names of a group

@@ -10,14 +10,16 @@ namespace ddprun::allocation {
 // Several nodes by flag (--nnodes above 1), or a --node-rank, which makes no sense without them.
 bool is_manual(const PlaceOptions& options);
 
-// Whether the flags say all that is needed to follow them without a scheduler: how many nodes and which one.
+// Reports whether the flags say all that is needed to follow them without a scheduler: how many nodes and
+// which one.
 bool is_complete_manual(const PlaceOptions& options);
 
 // The host name that has to be looked up before parse_manual knows whether this host coordinates; empty:
 // none.
 std::string name_to_look_up(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
-// Whether this host is meant, as `address` is written, or by what it was looked up as (Snapshot::names).
+// Report whether this host is meant, as `address` is written, or by the result of its look-up
+// (Snapshot::names).
 bool is_own_address(const std::string& address, const facts::HostFacts& host);
 bool is_own_name(const std::string& name, const facts::Snapshot& snapshot);
 

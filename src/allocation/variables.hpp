@@ -11,7 +11,7 @@
 
 namespace ddprun::allocation {
 
-constexpr int k_most = std::numeric_limits<int>::max();  // of what is counted
+constexpr int k_most = std::numeric_limits<int>::max();  // limit of any count
 
 class Variables {
  public:

@@ -1,6 +1,6 @@
-// torch's flight recorder, as the worker server's fr_trace_json writes it (torch 2.10 to 2.15;
-// of 2.8 and 2.9 dump_nccl_trace_json, for NCCL alone): the
-// collectives that a rank has entered, newest last.
+// torch's flight recorder: the collectives that a rank has entered, newest last.
+// Read as the worker server's fr_trace_json writes it (torch 2.10 to 2.15), or dump_nccl_trace_json of torch
+// 2.8 and 2.9, for NCCL alone.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Whether the ranks of one host show signs of life. A state machine that calls nothing: looks at the ranks go
-// in.
+// Watch for signs of life of the ranks of one host.
+// A state machine that calls nothing: looks at the ranks go in.
 //
 // A rank that waits in a collective shows none, whatever it prints and however much CPU it uses: it last
 // lived when it entered that collective. Any other rank lives when it writes output, touches its progress
@@ -23,11 +23,11 @@
 
 namespace ddprun::inspect {
 
-// What one look shows of a rank.
+// Signs of a rank in one look.
 struct Signs {
   bool running = false;
   std::optional<Milliseconds> output_age{};
-  std::optional<Milliseconds> progress_age{};    // of its DDPRUN_PROGRESS_FILE
+  std::optional<Milliseconds> progress_age{};    // since it touched its DDPRUN_PROGRESS_FILE
   std::optional<Milliseconds> collective_age{};  // since it entered its newest collective
   std::optional<bool> waits{};                   // in a collective; nothing: not known
   std::uint64_t nccl_started = 0;                // collectives so far, where only NCCL's RAS tells
@@ -41,7 +41,7 @@ class HangWatch {
   static constexpr Milliseconds k_learning{600'000}, k_least_learned{300'000};
   static constexpr int k_times_longest = 10;
   static constexpr double k_busy = 0.1, k_busy_of_share = 0.5;  // CPUs
-  static constexpr Milliseconds k_start{300'000};  // of an attempt: imports, before torch can be asked
+  static constexpr Milliseconds k_start{300'000};  // start of an attempt: imports, torch cannot be asked yet
 
   explicit HangWatch(const options::HangTimeout& timeout) : timeout_(timeout) {}
 
@@ -59,7 +59,7 @@ class HangWatch {
   // second apart at least, three times as far as this one took, and so far that what they cost a rank does
   // not look busy; at most 30 seconds, and a quarter of the time-out where that is more than a second.
   TimePoint next_look(TimePoint began, TimePoint now) const;
-  Milliseconds limit() const;  // as learned so far
+  Milliseconds limit() const;  // limit learned so far
 
  private:
   struct Rank {

@@ -1,4 +1,4 @@
-// What ddprun's module in a worker answers (workers/inspection/ddprun_inspection.py).
+// Answer of ddprun's module in a worker (workers/inspection/ddprun_inspection.py).
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,7 @@
-// What NCCL's RAS answers for a whole job: how many collectives each process has started. Of the processes of
-// a host one listens at NCCL_RAS_ADDR, whatever Python does in it (src/ras/client_support.cc of NCCL; as JSON
-// since 2.28.7, before that only as text, in which nothing is found here).
+// Answer of NCCL's RAS for a whole job: the number of collectives that each process has started.
+// Of the processes of a host one listens at NCCL_RAS_ADDR, whatever Python does in it
+// (src/ras/client_support.cc of NCCL; as JSON since 2.28.7, before that only as text, in which nothing is
+// found here).
 #pragma once
 
 #include <string>

@@ -56,7 +56,7 @@ std::string public_name(const NativeCall& call) {
   return name.empty() || !call.function.starts_with("__") ? call.function : std::string(name);
 }
 
-// What runs before main() and before the first function of a thread.
+// Reports whether a call runs before main(), or before the first function of a thread.
 bool is_start(const NativeCall& call) {
   const std::string name = public_name(call);
   return name == "_start" || name.starts_with("libc_start_") || name == "start_thread" || name == "clone" ||
@@ -76,7 +76,7 @@ std::string describe_calls(const std::vector<NativeCall>& calls) {
   return callers.empty() ? in : in + ", called by " + join(callers, ", ");
 }
 
-// Where a rank without a Python stack is. Where it runs, the calls are those of one moment.
+// Describes where a rank without a Python stack is. If it runs, the calls are those of one moment.
 std::string describe_process(const RankView& view) {
   if (view.calls.empty()) return printable(view.process, 160);
   return (view.process == "running" ? "running " : "") + describe_calls(view.calls);

@@ -1,5 +1,5 @@
-// Where one rank is: its last collective, its Python stack, its process. Read from inside by torch's worker
-// server and ddprun's module, and from outside where these do not answer.
+// View of where one rank is: its last collective, its Python stack, its process.
+// Read from inside by torch's worker server and ddprun's module, and from outside if these do not answer.
 #pragma once
 
 #include <cstdint>
@@ -57,14 +57,14 @@ std::string describe(const NativeCall& call);
 struct RankView {
   bool answers = false;  // torch's worker server in it does
   std::optional<Collective> collective{};
-  std::optional<NcclCounts> nccl{};  // by NCCL's RAS, where torch's worker server does not answer
-  std::vector<Frame> stack{};        // of the main thread, innermost first
-  std::vector<NativeCall> calls{};   // of the main thread, innermost first, where there is no Python stack
+  std::optional<NcclCounts> nccl{};  // from NCCL's RAS, if torch's worker server does not answer
+  std::vector<Frame> stack{};        // calls of the main thread, innermost first
+  std::vector<NativeCall> calls{};   // native calls of it, innermost first, if there is no Python stack
   std::string raised{};  // an exception on its way through `finally`: "ValueError: bad loss (train.py:31)"
   bool ending = false;   // the script is over and the interpreter has not ended
   std::string
       process{};  // "stopped (state T)", "in uninterruptible sleep (state D) in nfs_wait"; empty: usual
-  std::string unseen{};   // why there is no stack
+  std::string unseen{};   // reason why there is no stack
   std::string threads{};  // the stacks of all threads as text
   friend bool operator==(const RankView&, const RankView&) = default;
 };

@@ -1,4 +1,4 @@
-// What Python's faulthandler writes of all threads when it gets its signal.
+// Output of Python's faulthandler about all threads when it gets its signal.
 #pragma once
 
 #include <string_view>

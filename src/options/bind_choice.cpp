@@ -79,7 +79,7 @@ std::optional<Cpus> parse_mask(std::string_view text) {
   return cpus;
 }
 
-// How one of the forms with lists is written.
+// Form of a choice that has lists.
 struct Form {
   char separator;
   const char* noun;

@@ -1,5 +1,5 @@
-// What the user asked for, from the command line and PET_ variables, as a value. The grammar of single
-// options is here and pure; app/command_line turns argv into it.
+// Options of the user, from the command line and PET_ variables, as a value.
+// The grammar of single options is here and pure; command_line turns argv into it.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace ddprun::options {
 
 enum class WorkersKind { unset, number, auto_count, gpu, cpu, xpu };  // --nproc-per-node
 
-inline constexpr int k_max_workers = 4096;  // of one ddprun; as many as it may announce to the others
+inline constexpr int k_max_workers = 4096;  // limit for one ddprun; as many as it may announce to the others
 
 struct WorkersPerNode {
   WorkersKind kind = WorkersKind::unset;
@@ -37,7 +37,7 @@ struct WorkersPerNode {
   std::string origin;  // "--nproc-per-node", "PET_NPROC_PER_NODE"
 };
 
-// What was given for an option, wherever it was.
+// Values given for options, from any source.
 using GivenOptions = std::map<std::string, Sourced<std::string>>;
 
 enum class StatusForm { table, json };
@@ -49,7 +49,7 @@ enum class StoreHost { agent, worker };         // --store: who listens on MASTE
 enum class Grow { now, at_restart, never };
 
 struct Options {
-  GivenOptions given;  // as text, for --print-config
+  GivenOptions given;  // values as text, for --print-config
   allocation::PlaceOptions place;
   WorkersPerNode workers;
 
@@ -68,7 +68,7 @@ struct Options {
   TimeLimitOptions time_limit;
   // MIN of --nnodes MIN:MAX, place.nodes is MAX; nothing: the number of nodes is fixed.
   std::optional<Sourced<int>> least_nodes;
-  Sourced<int> spares = by_default(0);  // of the nodes: they wait to take a lost one's place
+  Sourced<int> spares = by_default(0);  // number of nodes that wait to replace a lost one
   Sourced<Grow> grow = by_default(Grow::now);
   Sourced<Milliseconds> last_call = by_default(Milliseconds{30000});  // for the others, once MIN have come
   Sourced<Milliseconds> shutdown_timeout = by_default(Milliseconds{30000});  // grace between TERM and KILL
@@ -120,7 +120,7 @@ struct Options {
   bool print_config = false;
   bool quiet = false;
 
-  std::vector<allocation::Notice> notices;  // what was accepted without effect, and why; shown by --verbose
+  std::vector<allocation::Notice> notices;  // options without effect, with the reason; shown by --verbose
 };
 
 struct NodeRange {
@@ -155,7 +155,7 @@ std::vector<int> parse_signals(const std::string& text, const std::string& origi
 std::optional<int> parse_signal(std::string_view text);  // "USR1", "SIGUSR1", "10"
 std::string signal_name(int number);                     // "SIGSEGV", "SIGRTMIN+1", "signal 99"
 
-// Whether the job goes on without a node that is lost.
+// Reports whether the job continues without a node that is lost.
 inline bool outlives_nodes(const Options& options) {
   return options.least_nodes.has_value() || options.spares.value > 0;
 }

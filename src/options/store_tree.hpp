@@ -12,7 +12,7 @@ struct StoreTree {
 };
 
 inline constexpr int k_max_fan_out = 1024;
-// Where nothing is said: with fewer workers one store is as fast (scripts/bench/scale).
+// Number of workers from which relays are the default: with fewer one store is as fast (scripts/bench/scale).
 inline constexpr int k_workers_for_tree = 512;
 
 // In a job that is expected to have so many workers.

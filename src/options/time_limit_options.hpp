@@ -1,5 +1,5 @@
-// What is done before the scheduler ends the job, and whether it runs again: --signal-before-end, --requeue
-// and the options beside them, as values.
+// Options for the scheduler's end of the job:
+// --signal-before-end, --requeue and those beside them, as values.
 #pragma once
 
 #include <optional>

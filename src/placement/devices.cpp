@@ -16,11 +16,11 @@ namespace {
 
 struct Device {
   std::string entry;
-  std::optional<int> gpu{};  // as VisibleDevices::gpus
+  std::optional<int> gpu{};  // index as in VisibleDevices::gpus
 };
 using Devices = std::vector<Device>;
 
-// What a list of a visibility variable chooses from.
+// Devices that a list of a visibility variable chooses from.
 struct Offer {
   Devices devices;
   bool complete = false;  // an index past the end is invalid; else it may only be unknown
@@ -62,7 +62,7 @@ bool is_named_by(const facts::Gpu& gpu, const std::string& entry) {
   return form_of(entry) == Form::gpu && gpu.uuid.starts_with(entry);
 }
 
-// Whether the machine has told enough to say that an entry names nothing.
+// Reports whether the machine has shown enough to say that an entry names no GPU.
 bool all_named(const std::vector<facts::Gpu>& gpus, Form form) {
   return std::ranges::all_of(
       gpus, [&](const facts::Gpu& gpu) { return form == Form::mig ? !gpu.mig.empty() : !gpu.uuid.empty(); });

@@ -1,4 +1,4 @@
-// Which GPUs a process may use, from the visibility variables and what the machine shows.
+// GPUs that a process may use, from the visibility variables and what the machine shows.
 //
 // The vendor of HostFacts::gpus decides which variables count: without a vendor in gres.conf Slurm sets
 // CUDA_, ROCR_ and ZE_ alike. Where no GPU was seen, the first variable that is set does. Source of the
@@ -17,7 +17,7 @@
 namespace ddprun::placement {
 
 struct VisibleDevices {
-  std::vector<std::string> entries;      // as written in the variable, else "0", "1", ...
+  std::vector<std::string> entries;      // entries as written in the variable, else "0", "1", ...
   std::vector<std::optional<int>> gpus;  // for each entry the index into HostFacts::gpus, where it is known
   std::string variable;                  // the visibility variable that is set; empty: none is
   std::string narrowing;                 // the variable that leaves a worker one of them

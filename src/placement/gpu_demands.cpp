@@ -99,7 +99,7 @@ class Settlement {
     std::ranges::sort(regions_, [](const Region& a, const Region& b) { return a.nodes < b.nodes; });
   }
 
-  // Those with the fewest choices come first.
+  // Makes the demands; those with the fewest choices come first.
   void make_demands() {
     for (std::size_t worker = 0; worker < input_.near.size(); ++worker) {
       std::vector<Nodes> gpus = input_.near[worker];
@@ -144,7 +144,7 @@ class Settlement {
   }
 
   const PlacementInput& input_;
-  std::vector<Region> regions_;  // by number of the first node
+  std::vector<Region> regions_;  // sorted by number of the first node
   std::vector<GpuDemand> demands_;
   std::vector<bool> holds_near_;  // for each worker: a demand of it was settled near its GPU
   std::vector<std::size_t> everywhere_;
@@ -177,7 +177,7 @@ NearShares share_near_gpus(const PlacementInput& input, bool whole_caches) {
   NearShares shares;
   shares.workers = settlement.share(whole_caches);
   const double found = locality(input, shares.workers);
-  // Where everybody is near, nothing can be nearer. Else the even split may be by chance.
+  // If all workers are near their GPUs, nothing can be nearer. Else the even split may be, by chance.
   if (found < static_cast<double>(known)) {
     auto even = share_out(input, every_core(input), input.workers(), whole_caches);
     shares.even = found == 0 || locality(input, even) > found;

@@ -1,4 +1,4 @@
-// Which network card each worker is told to use: of those nearest to its GPUs, the one with fewest workers.
+// Network card of each worker: of those nearest to its GPUs, the one with the fewest workers.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct CardSeeker {
 std::vector<std::string> choose_network_cards(const facts::Topology& topology,
                                               const std::vector<CardSeeker>& seekers);
 
-// Why there is none: "no port of mlx5_0 is active on n1".
+// Returns the reason why there is none: "no port of mlx5_0 is active on n1".
 std::string why_no_card(const facts::Topology& topology, const std::string& host);
 
 // The variable that takes such a name, and its value: NCCL_IB_HCA "=mlx5_2" (exactly that one),

@@ -20,7 +20,7 @@ std::string name_gpus_of(const std::vector<int>& workers) {
   return fmt::format("GPU{} of {}", workers.size() == 1 ? "" : "s", name_workers(workers));
 }
 
-// Where GPUs are, it is worth saying that the firmware hides it, unless there is one node only.
+// Reports GPUs whose location the firmware hides, unless there is one node only.
 void report_unknown_gpus(const PlacementInput& input, Placement& placement) {
   std::vector<int> workers;
   for (std::size_t i = 0; i < input.near.size(); ++i) {
@@ -66,7 +66,7 @@ std::string name_numa_nodes(const PlacementInput& input, const Nodes& nodes) {
   return fmt::format("NUMA node{} {}", numbers.size() == 1 ? "" : "s", facts::render_cpu_list(numbers));
 }
 
-// What each worker gets, and the NUMA nodes its memory comes from.
+// Cores of each worker, and the NUMA nodes its memory comes from.
 struct Shares {
   std::vector<Cores> cores;
   std::vector<Nodes> memory;
@@ -90,7 +90,7 @@ Shares share_all(const PlacementInput& input, Placement& placement) {
   if (mode != options::BindMode::automatic || near.even) return shares;
   const Nodes idle = share_idle_nodes(input, shares.cores);
   if (!idle.empty()) placement.origin += ", then those of " + name_numa_nodes(input, idle);
-  // Who wants no memory but its own nodes' has to have that of all of them.
+  // With --membind=bind a worker needs the memory of every NUMA node that it has cores on.
   if (input.request.memory == options::MemoryBind::bind) shares.memory = nodes_of_each(input, shares.cores);
   return shares;
 }

@@ -17,7 +17,7 @@ void keep_each_once(std::vector<int>& numbers) {
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-// Of a NUMA node's cores.
+// Counts of a NUMA node's cores.
 struct Count {
   int near = 0;
   int all = 0;

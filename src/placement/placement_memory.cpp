@@ -10,8 +10,8 @@ namespace ddprun::placement {
 
 namespace {
 
-// Which NUMA nodes memory may come from. Those without CPUs are never taken: they are a GPU's own memory or
-// a small fast one that a program has to ask for.
+// NUMA nodes that memory may come from. Those without CPUs are never taken: they are a GPU's own memory or a
+// small fast one that a program has to ask for.
 class MemoryMap {
  public:
   explicit MemoryMap(const PlacementRequest& request) : request_(request) {

@@ -1,5 +1,5 @@
-// What placement.cpp is put together from. The unit is a physical core with at least one allowed CPU, named
-// by its index into PlacementInput::cores.
+// Parts of placement.cpp.
+// The unit is a physical core with at least one allowed CPU, named by its index into PlacementInput::cores.
 #pragma once
 
 #include <vector>
@@ -19,10 +19,10 @@ class CpuSet {
   bool contains_any(const std::vector<int>& cpus) const;
 
  private:
-  std::vector<char> has_;  // by CPU
+  std::vector<char> has_;  // indexed by CPU
 };
 
-// What there is to share out, and among whom.
+// Cores to be shared out, and the workers that share them.
 struct PlacementInput {
   const PlacementRequest& request;
   CpuSet allowed;
@@ -47,7 +47,7 @@ std::vector<int> cpus_of(const PlacementInput& input, const Cores& cores);  // t
 // 10 is local, as in the SLIT; where that is not known, all others are equally far.
 int distance_between(const facts::Topology& topology, int from, int to);
 
-// Whether any GPU's place is known.
+// Reports whether the location of any GPU is known.
 bool knows_a_gpu(const PlacementInput& input);
 
 // Cuts the cores into as many parts as there are workers, in core order, nobody empty; needs as many cores.

@@ -23,7 +23,7 @@ struct Share {
 struct Cut {
   std::size_t at = 0;  // cores left of it
   int workers = 0;     // left of it
-  Share least;         // of its two sides
+  Share least;         // lesser share of its two sides
 };
 
 enum class Level { package, node, cache };

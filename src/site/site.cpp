@@ -39,7 +39,7 @@ bool matches(std::string_view text, std::string_view pattern) {
   return pattern.find_first_not_of('*', in_pattern) == std::string_view::npos;
 }
 
-// What told that the condition holds; nothing when it does not.
+// Returns the evidence for the condition; nullopt when it does not hold.
 std::optional<std::string> holds(const SiteCondition& condition, const facts::Snapshot& snapshot) {
   std::vector<std::string> told;
   for (const auto& [name, pattern] : condition.variables) {
@@ -65,7 +65,7 @@ bool is_here(const facts::Snapshot& snapshot, std::string_view prefix, bool exac
   });
 }
 
-// Whether NCCL would find an interface by such a list; one of exclusions always leaves some.
+// Reports whether NCCL would find an interface by such a list; one of exclusions always leaves some.
 bool nccl_finds(const facts::Snapshot& snapshot, const std::string& list) {
   if (list.starts_with('^')) return true;
   const bool exact = list.starts_with('=');

@@ -24,7 +24,7 @@ constexpr std::size_t k_longest_text = 1000;
 constexpr const char* k_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 constexpr const char* k_hint = "man ddprun-formats describes site profiles; --site none ignores them";
 
-// What ddprun sets itself, so that a profile's value would be lost or do harm.
+// Variables that ddprun sets itself, so that a profile's value would be lost or do harm.
 constexpr const char* k_own_variables[] = {
     "RANK",      "LOCAL_RANK", "WORLD_SIZE",  "LOCAL_WORLD_SIZE", "GROUP_RANK",     "GROUP_WORLD_SIZE",
     "ROLE_NAME", "ROLE_RANK",  "MASTER_ADDR", "MASTER_PORT",      "OMP_NUM_THREADS"};

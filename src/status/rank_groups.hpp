@@ -1,5 +1,5 @@
-// The ranks of a job by where they are: those at the same place are one group, and whom the others wait for
-// comes first.
+// Ranks of a job by where they are.
+// Those at the same place are one group; the group that the others wait for comes first.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ enum class Blame {
 struct RankGroup {
   Blame blame = Blame::waiting;
   std::vector<int> ranks;               // ascending
-  std::string host;                     // of the first
+  std::string host;                     // host of the first
   std::string place;                    // inspect::describe_place(), or how it ended
   const WorkerStatus* first = nullptr;  // lives as long as the status
 };

@@ -1,5 +1,4 @@
-// What is added to a rank's file of stacks in the log folder, when a hang is found and when --stacks is
-// asked.
+// Text added to a rank's file of stacks in the log folder, when a hang is found and for --stacks.
 #pragma once
 
 #include <cstdint>

@@ -122,7 +122,7 @@ std::optional<int> cpu_percent(const JobStatus& now, const JobStatus& before, in
   const Milliseconds between = at - earlier_at;
   const bool same = worker != nullptr && earlier != nullptr && worker->pid == earlier->pid;
   if (!same || !worker->cpu_time || !earlier->cpu_time || between.count() <= 0) return std::nullopt;
-  // What a process that has ended used counts once its parent has waited for it, until then not at all.
+  // CPU time of a process that has ended counts once its parent has waited for it, until then not at all.
   const Milliseconds used = std::max(*worker->cpu_time - *earlier->cpu_time, Milliseconds{0});
   return static_cast<int>(
       std::lround(100.0 * static_cast<double>(used.count()) / static_cast<double>(between.count())));

@@ -82,7 +82,7 @@ std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string&
 std::optional<Verdict> make_verdict(const JobStatus& job, const std::string& why) {
   const std::vector<RankGroup> groups = group_ranks(job);
   if (groups.empty()) return std::nullopt;
-  // What has ended hangs no more: whoever waits for it does.
+  // A rank that has ended does not hang: the ranks that wait for it do.
   const RankGroup& blamed = groups.front().blame == Blame::ended ? groups.back() : groups.front();
   const RankGroup& others = &blamed == &groups.front() ? groups.back() : groups.front();
   Verdict verdict{blamed.first->rank,

@@ -1,4 +1,4 @@
-// Which rank a job that hangs waits for, and where all the others are.
+// Rank that a hanging job waits for, and places of all the others.
 #pragma once
 
 #include <string>
@@ -30,7 +30,7 @@ struct EarlyExitNotice {
 };
 std::optional<EarlyExitNotice> describe_early_exit(const JobStatus& job, const std::string& why);
 
-// What --stacks prints.
+// Renders the output of --stacks.
 std::string render_stacks(const JobStatus& job);
 
 }  // namespace ddprun::status

@@ -24,10 +24,10 @@ namespace {
 
 struct Detector {
   facts::Scheduler scheduler;  // --scheduler takes its name
-  const char* variable;        // that shows it, for messages
+  const char* variable;        // variable that shows it, for messages
   bool (*applies)(const facts::Snapshot&);
   Allocation (*parse)(const facts::Snapshot&, const PlaceOptions&);
-  // Whether something not inherited shows its processes above this one.
+  // Reports whether something not inherited shows its processes above this one.
   bool (*is_above)(const facts::HostFacts&);
 };
 
@@ -35,7 +35,7 @@ bool is_under_slurm(const facts::HostFacts& host) { return find_slurm_place(host
 bool is_under_lsf(const facts::HostFacts& host) { return has_ancestor(host, {"res", "sbatchd", "jsmd"}); }
 bool is_under_sge(const facts::HostFacts& host) { return has_ancestor(host, {"sge_shepherd", "sge_execd"}); }
 bool is_under_oar(const facts::HostFacts& host) { return host.cgroup.find("/oar/") != std::string::npos; }
-bool is_under_pjm(const facts::HostFacts&) { return false; }  // nothing is known of its processes
+bool is_under_pjm(const facts::HostFacts&) { return false; }  // no mark of its processes is known
 bool is_under_flux(const facts::HostFacts& host) { return has_ancestor(host, {"flux-shell", "flux-broker"}); }
 
 // A scheduler that can run inside another comes before it: Flux' broker is often started by srun.
@@ -107,7 +107,8 @@ Allocation parse_by_flags_alone(const facts::Snapshot& snapshot, const PlaceOpti
                             : make_alone(snapshot, options, options.scheduler->origin);
 }
 
-// As for an evaluation between two epochs.
+// Detects inside a worker: a training script may start ddprun itself, for example to evaluate between two
+// epochs.
 Allocation parse_inside_worker(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   if (is_manual(options)) return parse_manual(snapshot, options);
   Allocation allocation = make_alone(snapshot, options, "inside a worker of another ddprun");

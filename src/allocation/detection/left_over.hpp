@@ -1,4 +1,4 @@
-// What a worker handed on to the next job it submitted.
+// Variables that a worker passed on to the next job it submitted.
 //
 // A training that goes on past its time limit submits its own successor (sbatch next.sh, qsub -V next.sh).
 // That job starts with the worker's whole environment: the rank, MASTER_PORT and thread count that ddprun
@@ -31,8 +31,8 @@ bool is_launcher_variable(std::string_view name);
 // another ddprun).
 std::vector<std::string> find_left_over(const facts::Snapshot& snapshot);
 
-// Whether a worker of another ddprun started this one, in the same job: then the outer launch's place, which
-// it inherited, is not its own.
+// Reports whether a worker of another ddprun started this one, in the same job: then the outer launch's
+// place, which it inherited, is not its own.
 bool is_inside_worker(const facts::Snapshot& snapshot);
 
 // The jobs whose variables are set, "slurm/41", of several schedulers with commas between; empty outside any.

@@ -35,8 +35,8 @@ inline constexpr const char* k_started_job_variable = "DDPRUN_JOB";
 inline constexpr const char* k_started_remote_launcher_variable = "DDPRUN_REMOTE_LAUNCHER";
 inline constexpr const char* k_started_umask_variable = "DDPRUN_UMASK";
 inline constexpr const char* k_started_terminal_variable = "DDPRUN_TERMINAL";
-// How many connections an agent opens to its front end for its output: "1" where standard output and standard
-// error lead to one file there, "2" where they do not.
+// Number of connections that an agent opens to its front end for its output: "1" if standard output and
+// standard error lead to one file there, "2" if they do not.
 inline constexpr const char* k_started_streams_variable = "DDPRUN_OUTPUT_STREAMS";
 inline constexpr const char* k_started_site_variable = "DDPRUN_SITE_FILE";
 // SLURM_CPUS_PER_TASK as it was before srun was told to give the agents all CPUs of the node.
@@ -51,10 +51,10 @@ std::string describe_job(const Allocation& allocation);
 // The front end's umask; nothing where no ddprun started this one. Throws Error for what is none.
 std::optional<int> find_front_end_umask(const facts::Snapshot& snapshot);
 
-// Whether DDPRUN_TERMINAL is set: prompts are to be shown, though standard input is no terminal here.
+// Reports whether DDPRUN_TERMINAL is set: prompts are to be shown, though standard input is no terminal here.
 bool has_front_end_terminal(const facts::Snapshot& snapshot);
 
-// Whether DDPRUN_HOSTS is set.
+// Reports whether DDPRUN_HOSTS is set.
 bool is_started(const facts::Snapshot& snapshot, const PlaceOptions& options);
 // One agent a node. Throws Error when this host's place cannot be told.
 Allocation parse_started(const facts::Snapshot& snapshot, const PlaceOptions& options);

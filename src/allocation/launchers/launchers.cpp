@@ -79,7 +79,7 @@ KeyValueSpace find_pmix(const Seen& seen) {
 
 namespace {
 
-// What runs other programs in its own environment.
+// Programs that run other programs in their own environment.
 constexpr std::array k_shells{"sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh", "su", "sudo"};
 constexpr std::array k_consoles{"login", "tmux", "screen", "SCREEN"};
 constexpr std::array k_daemons{"hydra_pmi_proxy", "pmi_proxy", "orted",           "orterun", "mpirun",

@@ -25,7 +25,7 @@ std::string find_own_domain(const facts::Snapshot& snapshot) {
   return {};
 }
 
-// By flag, else by one of the names that manifests give it.
+// Counts by the flag, else by one of the names that manifests give it.
 std::optional<Sourced<int>> count_pods(const PlaceView& view) {
   if (view.options.nodes) return view.options.nodes;
   if (const auto count = find_node_count(view.variables)) return count;

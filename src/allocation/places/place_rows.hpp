@@ -1,5 +1,6 @@
-// The places, one function each: nothing where its mark is not set, what it says otherwise. They throw Error
-// where the mark is set and the rest contradicts it or is missing.
+// Readers of the places, one function each.
+// Each returns nullopt if its mark is not set, and throws Error if the mark is set and the rest contradicts
+// it or is missing.
 #pragma once
 
 #include <optional>

@@ -25,7 +25,7 @@ struct VariableRow {
   const char* workers;
   const char* job;
   const char* starts;  // counted from 1
-  const char* role;    // what is not a WORKER by it is not a node
+  const char* role;    // by it only a WORKER is a node
 };
 
 // SkyPilot: docs.skypilot.co, environment variables. dstack: dstack.ai/docs/reference/env. MLP:

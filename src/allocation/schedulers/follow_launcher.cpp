@@ -163,9 +163,9 @@ void settle_hints(const Launch& launch, Allocation& allocation) {
   }
 }
 
-// Whether members can find the coordinator by what all of them were told. Open MPI tells all hosts to all
-// processes but those beside mpirun, and mpirun's own address to all: only where rank 0 is not beside mpirun
-// is there somebody who was not told its host.
+// Reports whether members can find the coordinator by what all of them know. Open MPI names all hosts to all
+// processes except those beside mpirun, and mpirun's own address to all: only if rank 0 is not beside mpirun
+// are there processes that do not know its host.
 bool is_first_known(const Launch& launch, int agents_host_count) {
   if (agents_host_count == 1 || launch.job.hosts_in_environment) return true;
   const bool told = launch.place.hosts.known();

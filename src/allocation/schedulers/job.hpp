@@ -1,5 +1,6 @@
-// What a scheduler granted, before it is known how ddprun was started on it; and the two answers that do not
-// depend on which scheduler it was: started by a launcher of MPI processes, or not started yet.
+// Hosts that a scheduler granted, before it is known how ddprun was started on them.
+// Also the two answers that do not depend on which scheduler it was: started by a launcher of MPI processes,
+// or not started yet.
 #pragma once
 
 #include <optional>
@@ -20,7 +21,7 @@ struct Job {
   Sourced<std::vector<std::string>> hosts;  // each once; no origin: not told here
   bool hosts_in_environment = false;        // told to every process of the job alike
   std::optional<int> own;                   // this host's position in `hosts`
-  std::string leak_hint;                    // what to do if the variables are another job's
+  std::string leak_hint;                    // remedy if the variables are another job's
 };
 
 // A base without a scheduler: only what the flags say.

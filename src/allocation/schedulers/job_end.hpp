@@ -1,4 +1,4 @@
-// Why a scheduler ends a job, read from what its own program shows of the job at that moment.
+// Reason why a scheduler ends a job, from what its own program shows of the job at that moment.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ using AgeOfDate = std::function<std::optional<std::int64_t>(const std::string& d
 std::string describe_end_of_pbs_job(std::string_view shown, const Allocation& allocation,
                                     const AgeOfDate& age_of);
 
-// Whether one of these two says that the job was at its time limit.
+// Reports whether a description says that the job was at its time limit.
 bool names_time_limit(std::string_view description);
 
 }  // namespace ddprun::allocation

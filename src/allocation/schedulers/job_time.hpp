@@ -1,5 +1,5 @@
-// How long a scheduler still lets a job run, how often it has started it, and what it leaves between its
-// SIGTERM and its SIGKILL: from what its own programs show.
+// Remaining time, restarts and grace of a job, from what the scheduler's own programs show.
+// The grace is the time between the scheduler's SIGTERM and its SIGKILL.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Where we are according to each scheduler: whether the variables of its job are set, and what follows from
-// them. Rows of the table in allocation/detection/detect.cpp.
+// Detectors of the schedulers: whether the variables of their jobs are set, and what follows from them.
+// They are rows of the table in allocation/detection/detect.cpp.
 #pragma once
 
 #include "allocation/allocation.hpp"
@@ -29,7 +29,7 @@ Allocation parse_slurm(const facts::Snapshot& snapshot, const PlaceOptions& opti
 // tasks that cannot be told apart.
 bool has_pbs_job(const facts::Snapshot& snapshot);
 Allocation parse_pbs(const facts::Snapshot& snapshot, const PlaceOptions& options);
-// Whether a process of PBS is among the ancestors, or the cgroup is one of its hook's.
+// Reports whether a process of PBS is among the ancestors, or the cgroup is one of its hook's.
 bool is_under_pbs(const facts::HostFacts& host);
 // NEC's NQSV sets PBS_JOBID=0:390879.nqsv and PBS_NODEFILE, but has neither PBS' programs nor its tasks: its
 // jobs are none of PBS.

@@ -96,7 +96,7 @@ void check_step_place(const SlurmPlace& place, std::optional<std::int64_t> step)
   }
 }
 
-// Nothing but the variables tells which context this is.
+// Decides the context by the variables alone, if there is no other evidence.
 SlurmContext decide_from_variables(const Variables& variables, const SlurmJob& job,
                                    std::optional<std::int64_t> step) {
   const bool list = variables.has("SLURM_STEP_NODELIST");

@@ -1,4 +1,4 @@
-// Which of Slurm's contexts the variables describe, and whether they are this process' own.
+// Context of Slurm that the variables describe, and whether they are this process' own.
 //
 // Everything srun and sbatch set is inherited: by an sbatch from inside a step, by tmux and ssh from a job's
 // shell, by the ranks of mpiexec. What the kernel shows (ancestors, cgroup) decides where it shows anything;
@@ -18,7 +18,7 @@ namespace ddprun::allocation {
 
 struct SlurmJob {
   Sourced<std::string> id;
-  std::vector<std::string> hosts;  // of the whole job, all components of a heterogeneous one
+  std::vector<std::string> hosts;  // hosts of the whole job, all components of a heterogeneous one
   std::string hosts_origin;        // SLURM_JOB_NODELIST
   int components = 1;              // SLURM_HET_SIZE
   Sourced<int> nodes;              // 0 when unknown
@@ -34,8 +34,8 @@ std::optional<std::int64_t> find_normal_step(const Variables& variables);
 SlurmContext decide_context(const Variables& variables, const SlurmJob& job,
                             const std::optional<SlurmPlace>& place);
 
-// Whether something not inherited says that the job's variables are ours: the ancestors, the cgroup, or
-// SLURM_TASK_PID being this process or an ancestor.
+// Reports whether something not inherited proves that the job's variables are ours: the ancestors, the
+// cgroup, or SLURM_TASK_PID being this process or an ancestor.
 bool is_proven_ours(const Variables& variables, const facts::HostFacts& host,
                     const std::optional<SlurmPlace>& place);
 

@@ -1,4 +1,4 @@
-// What the parts of the Slurm detector look at, read once, and what they have in common.
+// Facts that the parts of the Slurm detector share, read once.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct SlurmFacts {
   Variables variables;
   SlurmJob job;
   SlurmContext context = SlurmContext::shell;
-  std::string context_origin;  // what told the context
+  std::string context_origin;  // evidence for the context
   bool ours = false;           // something not inherited says so
 };
 

@@ -1,4 +1,4 @@
-// Which Slurm step this process runs in, told by the kernel instead of by variables, which are inherited.
+// Slurm step of this process, as the kernel shows it: variables are inherited and may be another step's.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum class SlurmContext {
   batch,        // the script of sbatch
   interactive,  // the shell of salloc on the first node (LaunchParameters=use_interactive_step)
   external,     // adopted into the job, e.g. by pam_slurm_adopt
-  shell,        // of salloc on the host it was called on; never found by the functions below
+  shell,        // salloc's, on the host it was called on; never found by the functions below
 };
 
 struct SlurmPlace {
@@ -38,14 +38,14 @@ std::optional<SlurmPlace> parse_slurm_cgroup(std::string_view cgroup);
 // with its own process namespace shows neither.
 std::optional<SlurmPlace> find_slurm_place(const facts::HostFacts& host);
 
-// Whether Slurm signals every process of the step and not only its tasks, twice within milliseconds at a time
-// limit or a preemption: ProctrackType=proctrack/linuxproc (its kill_tree.c; slurmd's _rpc_timelimit). Seen
-// where no cgroup of Slurm's has this process.
+// Reports whether Slurm signals every process of the step and not only its tasks, twice within milliseconds
+// at a time limit or a preemption: ProctrackType=proctrack/linuxproc (its kill_tree.c; slurmd's
+// _rpc_timelimit). Seen where no cgroup of Slurm's has this process.
 bool signals_each_process(const facts::HostFacts& host);
 
-// Whether Slurm's SIGTERM ends the shell of the batch script that started this process, and Slurm then kills
-// the process at once: in a batch step, where Slurm knows a step's processes by their cgroup. Not where
-// ddprun has taken the shell's place (exec).
+// Reports whether Slurm's SIGTERM ends the shell of the batch script that started this process, and Slurm
+// then kills the process at once: in a batch step, where Slurm knows a step's processes by their cgroup. Not
+// where ddprun has taken the shell's place (exec).
 bool ends_with_batch_shell(const facts::HostFacts& host);
 
 }  // namespace ddprun::allocation

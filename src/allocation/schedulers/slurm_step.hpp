@@ -1,4 +1,4 @@
-// How srun laid out its tasks: the part of the environment that is the step's and not the job's.
+// Layout of srun's tasks: the part of the environment that is the step's and not the job's.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct StepLayout {
 // but not compared with the rank: MPI launchers leave it behind (see ranks_agree).
 StepLayout parse_step_layout(const Variables& variables);
 
-// Whether SLURM_GTIDS, where set, says the same as SLURM_PROCID and SLURM_LOCALID.
+// Reports whether SLURM_GTIDS, if set, says the same as SLURM_PROCID and SLURM_LOCALID.
 bool ranks_agree(const StepLayout& layout);
 
 }  // namespace ddprun::allocation
