@@ -47,7 +47,8 @@ void tell(const facts::Snapshot& snapshot, const rendezvous::FrontEndAddress& fr
   context.run();
 }
 
-// Nothing was to be started, as far as the words tell that could not be understood as a whole.
+// Reports whether nothing was to be started, as far as the words show that could not be understood as a
+// whole.
 bool only_looks(const facts::Snapshot& snapshot) {
   const auto looks = [](const std::string& word) {
     return word.starts_with("--dry-run") || word.starts_with("--capture") || word.starts_with("--snapshot");
@@ -55,7 +56,8 @@ bool only_looks(const facts::Snapshot& snapshot) {
   return std::ranges::any_of(snapshot.arguments, looks);
 }
 
-// Where the options contradict the job, its own word is what all hosts share.
+// Proposes an agent that only reports its failure. If the options contradict the job, the job's own layout is
+// what all hosts share.
 plan::NodeProposal propose_telling(const facts::Snapshot& snapshot, options::Options options) {
   try {
     return plan::propose_to_join(snapshot, options, selflaunch::detect_started(snapshot, options));

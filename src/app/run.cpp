@@ -146,7 +146,7 @@ void use_topology(facts::HostFacts& host, facts::Topology topology) {
   host.topology = std::move(topology);
 }
 
-// What is read only once it is clear that somebody needs it.
+// Reads the hardware, once it is clear that it is needed.
 void look_at_hardware(facts::Snapshot& snapshot, options::Options& options, bool wants_topology) {
   if (!options.topology.empty()) {
     if (options.topology == "-" && options.dry_run == options::DryRun::off) {
@@ -219,7 +219,8 @@ int start_everywhere(selflaunch::SelfLaunchPlan& plan, const options::Options& o
   return front_end::FrontEnd(plan, options, snapshot).run();
 }
 
-// Nothing is started yet on hosts that are ours: the programs that could do it are looked for only then.
+// Plans a self-launch if nothing is started yet on hosts that are ours: the programs that could do it are
+// looked for only then.
 std::optional<selflaunch::SelfLaunchPlan> plan_self_launch(facts::Snapshot& snapshot,
                                                            const options::Options& options,
                                                            const allocation::Allocation& allocation) {
@@ -285,8 +286,8 @@ plan::NodeProposal propose_here(facts::Snapshot& snapshot, const options::Option
   return node;
 }
 
-// What the launch is, from what is known by now: printed, started on all hosts, or run here. `started` is set
-// where there is no way back.
+// Carries out the launch that the options and the environment describe: prints it, starts it on all hosts, or
+// runs it here. `started` is set once there is no way back.
 int launch(facts::Snapshot& snapshot, options::Options& options,
            const std::optional<allocation::Notice>& left_over, bool& started,
            streams::OutputLink& output_link) {
@@ -316,7 +317,7 @@ int launch(facts::Snapshot& snapshot, options::Options& options,
   return agent::Driver(expected, snapshot, output_link).run();
 }
 
-// `understood` is where the options are left once they are read.
+// Runs ddprun. `understood` receives the options once they are read.
 int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, bool& started,
         streams::OutputLink& output_link) {
   console::set_up_log(console::Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);

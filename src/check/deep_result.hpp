@@ -1,4 +1,4 @@
-// What one rank measured with torch (--check=deep).
+// Result of one rank's measurement with torch (--check=deep).
 #pragma once
 
 #include <string>

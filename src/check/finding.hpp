@@ -1,4 +1,4 @@
-// What a check has found wrong, for people and programs.
+// Findings of a check, for people and programs.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ enum class Mark { error, warning };
 struct Finding {
   Mark mark = Mark::warning;
   std::string subject;             // "connection", "clock", "shared memory": one word or two
-  std::vector<std::string> hosts;  // that it is about
+  std::vector<std::string> hosts;  // hosts that it is about
   std::string what;                // a sentence without the hosts and without a final stop
-  std::string fix;                 // what to do
+  std::string fix;                 // remedy
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 
@@ -30,12 +30,12 @@ inline void report(std::vector<Finding>& findings, Mark mark, const char* subjec
 // for sound ones. `records` in the order of the ranks.
 std::vector<Finding> judge(const std::vector<HostRecord>& records);
 
-// By subject; each adds what it finds. What one node shows of itself:
+// Judge one subject each, and add what they find. Subjects of one node:
 void judge_surroundings(const HostRecord& record, std::vector<Finding>& findings);
 void judge_names(const HostRecord& record, bool several, std::vector<Finding>& findings);
 void judge_variables(const HostRecord& record, bool several, std::vector<Finding>& findings);
 void judge_gpus(const HostRecord& record, std::vector<Finding>& findings);
-// And what shows only among several:
+// Subjects that show only among several nodes:
 void judge_connections(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 void judge_peer_names(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 void judge_likeness(const std::vector<HostRecord>& records, std::vector<Finding>& findings);

@@ -17,7 +17,7 @@ constexpr std::size_t k_values_shown = 4;
 
 using HostsByValue = std::map<std::string, std::vector<std::string>>;
 
-// What has to be the same on all nodes, whether the job fails where it is not, and what to do.
+// Property that has to be equal on all nodes, whether the job fails if it is not, and the remedy.
 struct Alike {
   std::string name;
   Mark mark;
@@ -56,7 +56,7 @@ void report_unlike(const std::vector<HostRecord>& records, const HostsByValue& g
                                 printable(allocation::compress_hostlist(hosts), 120)));
   }
   if (sorted.size() > parts.size()) parts.push_back(fmt::format("{} more", sorted.size() - parts.size()));
-  // Where two halves differ neither is the odd one.
+  // If two halves differ, neither is the odd one.
   const bool halves = sorted.front().second.size() == sorted.back().second.size();
   std::vector<std::string> odd = halves ? std::vector<std::string>() : sorted.front().second;
   for (const HostRecord& record : records) {

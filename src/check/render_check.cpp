@@ -17,7 +17,7 @@ namespace ddprun::check {
 
 namespace {
 
-constexpr std::size_t k_most_rows = 64;  // of nodes; the rest is in --check=json
+constexpr std::size_t k_most_rows = 64;  // limit of nodes' rows; the rest is in --check=json
 constexpr int k_format = 1;
 
 std::string name_of(Mark mark) { return mark == Mark::error ? "error" : "warning"; }
@@ -157,7 +157,7 @@ std::vector<std::string> failing_nodes(const CheckResult& result) {
   for (const HostRecord& record : result.records) {
     if (mark_of(record, result.findings) == name_of(Mark::error)) nodes.push_back(record.host);
   }
-  // Of a node that gave no record only the finding is left.
+  // A node that gave no record has only the finding.
   for (const Finding& finding : result.findings) {
     for (const std::string& host : finding.hosts) {
       const bool known = std::ranges::find(nodes, host) != nodes.end();

@@ -12,13 +12,13 @@ namespace ddprun::check {
 
 struct CheckResult {
   std::vector<HostRecord> records;
-  std::vector<DeepResult> deep;  // of all ranks; empty: not asked for, or there were errors before
+  std::vector<DeepResult> deep;  // results of all ranks; empty: not asked for, or there were errors before
   bool deep_left_out = false;
   std::vector<Finding> findings;
   Milliseconds took{0};
 };
 
-// Whether the job would fail; with `strict` also where a warning was found.
+// Reports whether the job would fail; with `strict` also if a warning was found.
 bool fails(const CheckResult& result, bool strict);
 
 // The nodes that have an error, in the order of the ranks.

@@ -74,7 +74,8 @@ constexpr Habit k_habits[] = {
     {"-genv", k_variables},
 };
 
-// What to do here instead of `word` ("-np", "--num-gpus"); nothing for a word no launcher is known to have.
+// Returns the advice for a word of another launcher ("-np", "--num-gpus"); nullopt for a word no launcher is
+// known to have.
 std::optional<std::string> advice_for_habit(std::string_view word) {
   for (const Habit& habit : k_habits) {
     if (habit.word == word) return habit.advice;

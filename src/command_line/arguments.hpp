@@ -1,4 +1,4 @@
-// Where ddprun's options end and the user's program begins, and which option each word means.
+// Border between ddprun's options and the user's program, and the option that each word means.
 #pragma once
 
 #include <string>

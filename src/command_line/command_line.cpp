@@ -84,7 +84,7 @@ bool flag_is_on(const Sourced<std::string>& given) {
   return *number != 0;
 }
 
-// Of two that contradict each other, the one that is given further up counts.
+// Options that contradict each other: the one from the source that counts more wins.
 constexpr std::array<std::array<std::string_view, 2>, 6> k_rivals{{{"verbose", "quiet"},
                                                                    {"use-env", "no-use-env"},
                                                                    {"hosts", "hostfile"},
@@ -161,7 +161,7 @@ void settle_standalone(Draft& draft) {
   place = alone;
 }
 
-// What the command line and PET_ variables leave open.
+// Fills in what the command line and PET_ variables leave open.
 void follow_master_variables(Draft& draft, const facts::Environment& environment) {
   allocation::PlaceOptions& place = draft.place;
   const plan::MasterVariables exported = plan::read_master_variables(environment);
@@ -202,7 +202,7 @@ void settle_address(Draft& draft) {
 // A host that is lost costs such a job a new attempt, not its end.
 constexpr Milliseconds k_elastic_link{10000};
 
-// Where the number of nodes is not an option, it is compared when it is known.
+// Checks the spares against the number of nodes, if that is an option; else it is compared when it is known.
 void check_spares(const options::Options& options) {
   const Sourced<int>& spares = options.spares;
   if (!options.place.nodes || spares.value == 0) return;

@@ -1,5 +1,5 @@
-// Options that are not on the command line: configuration files and sites' profiles, and how --print-config
-// shows them.
+// Options that are not on the command line: configuration files and sites' profiles.
+// Also the text of --print-config, which shows them.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace ddprun::command_line {
 
-// What counts more comes first.
+// Layers of options, the one that counts more first.
 using OptionLayers = std::vector<std::vector<facts::OptionText>>;
 
 // "DDPRUN_MAX_RESTARTS". Empty for options that print something and end, and for the two names that ddprun

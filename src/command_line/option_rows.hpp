@@ -1,4 +1,4 @@
-// What the rows of the option table are made of: kinds of rows, and values from the text given.
+// Parts of the option table's rows: kinds of rows, and values from the text given.
 #pragma once
 
 #include <fmt/format.h>
@@ -92,7 +92,7 @@ inline std::size_t choice_from(const Given& given, const std::vector<std::string
   return static_cast<std::size_t>(word - words.begin());
 }
 inline std::size_t choice_from(const Given& given) { return choice_from(given, split_words(given.choices)); }
-// Of an enumeration whose values stand in the order of the row's choices.
+// Returns the value of an enumeration whose values stand in the order of the row's choices.
 template <class Enum>
 Sourced<Enum> enum_from(const Given& given) {
   return {static_cast<Enum>(choice_from(given)), given.origin};

@@ -29,7 +29,7 @@ class Unsupported : public UsageError {
   std::string origin_;
 };
 
-// What the options set, before they are checked against each other.
+// Values that the options set, before they are checked against each other.
 struct Draft : options::Options {
   std::optional<Sourced<options::Endpoint>> endpoint;  // --rdzv-endpoint
   std::optional<Sourced<std::map<std::string, std::string>>> conf;

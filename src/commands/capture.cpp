@@ -18,8 +18,9 @@ namespace ddprun::commands {
 
 namespace {
 
-// What a site is recognised by belongs to a capture, also where no scheduler sets it. A profile that cannot
-// be read is no reason to write none: it is in there, and planning from it shows what is wrong.
+// Returns the variables by which a site is recognised, which belong to a capture also if no scheduler sets
+// them. A profile that cannot be read is no reason to write none: it is in there, and planning from it shows
+// what is wrong.
 std::vector<std::string> recognising_variables(const facts::Snapshot& snapshot) {
   try {
     return site::site_variables(site::list_site_profiles(snapshot));
@@ -49,7 +50,7 @@ int write_capture(const facts::Snapshot& snapshot, const options::Options& optio
   const std::string text = facts::render_snapshot(clean);
   if (path == "-") return console::print_data(text), 0;
   refuse_overwriting(path);
-  os::set_umask(077);  // nothing is written after it
+  os::set_umask(077);  // set for the rest of the process, which writes nothing else
   write_file(path, text, "name another file for --capture");
   console::say(fmt::format("wrote a snapshot of this host to {}; {}", path,
                            clean.removed_secrets.empty()

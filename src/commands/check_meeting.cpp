@@ -29,7 +29,7 @@ constexpr const char* k_end = "ddprun-check/end";
 
 std::string record_key(int rank, int round) { return key_of(round == 0 ? "record" : "again", rank); }
 
-// What rank 0 says to all.
+// Waits for a value that rank 0 sends to all.
 template <class Value>
 Value wait_for_word(net::StoreClient& store, const char* key, Milliseconds limit, const char* what) {
   const auto text = store.get(key, limit);

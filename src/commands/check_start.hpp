@@ -1,5 +1,6 @@
-// What is looked at before the first attempt: --check=auto, what of a node's check takes no time, in a job of
-// several nodes; and what is to be staged.
+// Checks before the first attempt.
+// They are --check=auto, the part of a node's check that takes no time, in a job of several nodes; and the
+// paths of --stage.
 #pragma once
 
 #include "facts/snapshot.hpp"

@@ -64,7 +64,7 @@ Found ask(const std::vector<std::string>& sockets, const std::string& name) {
   return found;
 }
 
-// Those that were there before, in the order of `now`.
+// Returns the earlier status of each job, in the order of `now`; drops jobs that have none.
 Jobs matching(const Jobs& before, Jobs& now) {
   Jobs found;
   std::erase_if(now, [&](const status::JobStatus& job) {
@@ -105,14 +105,15 @@ Error error_of_silence(const std::vector<std::string>& silent, const std::string
                "if it is stopped, continue it: kill -CONT " + join(silent, " ") + "; if not, ask again");
 }
 
-// Where all jobs are asked for.
+// Reports the silent processes, if all jobs are asked for.
 void tell_silent(const std::string& name, const std::vector<std::string>& silent, const std::string& host) {
   if (!name.empty() || silent.empty()) return;
   const Error silence = error_of_silence(silent, host);
   console::say_notice(silence.what(), silence.hint());
 }
 
-// Whose job a silent one runs is not known, so that it may be the one that is asked for.
+// Fails with the silent processes, if there are any: the job of a silent one is not known, so that it may be
+// the one that is asked for.
 [[noreturn]] void fail_to_find(const std::string& name, const std::vector<std::string>& silent,
                                const std::string& host) {
   if (!silent.empty()) throw error_of_silence(silent, host);

@@ -34,7 +34,8 @@ Log& log() {
   return instance;
 }
 
-// Whoever wrote a part of it (a peer, a worker, a file) must not drive the terminal.
+// Writes the text, made printable: the writer of a part of it (a peer, a worker, a file) must not control the
+// terminal.
 void write(spdlog::level::level_enum level, const std::string& text) {
   Log& state = log();
   if (!state.lines->should_log(level)) return;

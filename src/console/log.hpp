@@ -1,4 +1,4 @@
-// What ddprun says, on standard error: standard output belongs to the workers.
+// ddprun's own messages, on standard error: standard output belongs to the workers.
 #pragma once
 
 #include <functional>

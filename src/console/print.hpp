@@ -1,4 +1,5 @@
-// What ddprun was asked for, on standard output. What it says by itself goes to standard error (log.hpp).
+// Output that the user asked ddprun for, on standard output.
+// Its other messages go to standard error (log.hpp).
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@ void note_standard_output();
 // terminal: all control bytes but line ends are shown as \xNN. Throws Error when not all could be written.
 void print_text(const std::string& text);
 
-// As print_text, but byte for byte: for programs and shells.
+// Prints as print_text does, but byte for byte: for programs and shells.
 void print_data(const std::string& text);
 
 }  // namespace ddprun::console

@@ -31,7 +31,7 @@ class SignalWatch {
   void note_reached(int number);  // the workers have this one, whatever is told of it
 
   int helper() const { return canary_.pid(); }  // not to be killed by a sweep
-  // Nothing is called any more, and signals stay blocked.
+  // Ends the watch: calls nothing any more, and leaves the signals blocked.
   void leave();
 
  private:

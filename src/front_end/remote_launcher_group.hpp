@@ -48,7 +48,7 @@ class RemoteLauncherGroup {
 
   void look_for_ends();  // after SIGCHLD
   void insert_error(std::string_view lines) { pumps_.error().insert(lines); }
-  // As WorkerGroup's.
+  // Does as WorkerGroup's.
   void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
   void allow_lost_hosts() { pumps_.allow_lost_hosts(); }
   std::vector<std::string> losses(const std::string& host) const { return pumps_.losses(host); }

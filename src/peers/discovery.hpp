@@ -1,5 +1,5 @@
-// How this agent tells or learns where the coordinator listens beside the addresses of the plan: the
-// launcher's key-value space and the rendezvous file.
+// Discovery of the coordinator beside the addresses of the plan, for both sides.
+// The ways are the launcher's key-value space and the rendezvous file.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -27,7 +27,7 @@ class CoordinatorDiscovery {
   void publish(const rendezvous::CoordinatorPlace& place);
   // For those that come later: only a file can say something new.
   void publish_anew(const rendezvous::CoordinatorPlace& place) { write_file(place); }
-  const os::RendezvousFile* file() const { return file_ ? &*file_ : nullptr; }  // that it made for it
+  const os::RendezvousFile* file() const { return file_ ? &*file_ : nullptr; }  // file made here
 
   // A member's part: `told` is called once, from the event loop.
   void fetch(std::function<void(const net::ToldPlace&)> told);

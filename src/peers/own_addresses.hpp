@@ -1,4 +1,4 @@
-// By which numeric addresses other hosts may reach this one.
+// Numeric addresses by which other hosts may reach this one.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// This process keeps to as many cores as its job was granted, where the scheduler leaves that to it, and to
-// others than those of other ddprun here.
+// Restriction of this process to as many cores as its job was granted, where the scheduler leaves that to it.
+// They are others than those of other ddprun processes here.
 #pragma once
 
 #include "os/core_claims.hpp"

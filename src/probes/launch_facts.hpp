@@ -1,5 +1,5 @@
-// What no variable tells and only the library of a launcher or a scheduler does. Each call runs in a child
-// with a time limit: these libraries wait, and end the process they are in.
+// Facts that no variable shows, but the library of a launcher or a scheduler does.
+// Each call runs in a child with a time limit: these libraries wait, and end the process they are in.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,18 @@ void ask_slurm_for_end(facts::Snapshot& snapshot);
 // configuration, as allocation::k_slurm_config among the files of the snapshot.
 void ask_for_job_time(allocation::Allocation& allocation, facts::Snapshot& snapshot);
 
-// How often PBS had started the job before; nothing where it does not say so within a second.
+// Returns the number of times that PBS had started the job before; nullopt if it does not say so within a
+// second.
 std::optional<int> ask_pbs_restarts(const allocation::Allocation& allocation);
 
 // Seconds since a date like "Thu Nov 26 23:37:52 2026" in this host's time zone.
 std::optional<std::int64_t> age_of_date(const std::string& date);
 
-// Why the scheduler ends the job just now; empty where it does not, or does not say so within a second.
+// Returns the reason why the scheduler ends the job just now; empty if it does not, or does not say so within
+// a second.
 std::string ask_why_job_ends(const allocation::Allocation& allocation);
 
-// Of the workers' Python, as files tell; nothing where they are another program.
+// Returns the facts of the workers' Python, as far as files show them; none if they are another program.
 facts::PythonFacts python_of_workers(const plan::NodeProposal& node, const facts::Snapshot& snapshot);
 
 // This process belongs to a job whose variables it does not have, as in a shell by ssh under

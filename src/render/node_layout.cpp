@@ -126,7 +126,7 @@ bool holds(const std::set<int>& cpus, const std::vector<int>& some) {
   return std::ranges::all_of(some, [&](int cpu) { return cpus.count(cpu) == 1; });
 }
 
-// Where a device with these local CPUs is drawn: the smallest box that has them all.
+// Returns where a device with these local CPUs is drawn: the smallest box that has them all.
 std::vector<DeviceMark>& place_of(NodeLayout& layout, const std::vector<int>& local) {
   if (local.empty()) return layout.devices;
   for (PackageBox& package : layout.packages) {

@@ -30,7 +30,7 @@ constexpr std::size_t k_memory_columns = 18;
 struct Widths {
   std::size_t cores = 0;
   std::size_t devices = 0;
-  bool numbers = false;  // of local ranks, instead of symbols
+  bool numbers = false;  // shows local ranks as numbers, instead of symbols
 };
 
 std::string core_text(const CoreLine& line) {

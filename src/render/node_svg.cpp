@@ -31,7 +31,7 @@ constexpr int k_title = 20;  // height of a box's title
 constexpr int k_top = 44;    // height of the page's heading
 constexpr int k_margin = 20;
 constexpr int k_character = 7;     // width of one, at most
-constexpr int k_card_columns = 2;  // of a NUMA node with more cards than GPUs
+constexpr int k_card_columns = 2;  // columns of a NUMA node with more cards than GPUs
 
 constexpr double k_screen = 16.0 / 9.0;
 
@@ -147,7 +147,7 @@ class NodeSvg {
     for (const NodeBox* box : boxes_of(layout_)) columns(box->devices);
   }
 
-  // Of a few shapes the one whose page is most like a screen.
+  // Chooses among a few shapes the one whose page is most like a screen.
   void choose_shape() {
     double best = HUGE_VAL;
     std::pair<std::size_t, int> shape{35, 1};
@@ -383,8 +383,8 @@ class NodeSvg {
   const facts::HostFacts& host_;
   NodeLayout layout_;
   SvgWriter svg_;
-  bool numbers_ = false;           // of local ranks, instead of symbols
-  std::map<int, Frame> frames_;    // of the devices that are drawn, by number
+  bool numbers_ = false;           // shows local ranks as numbers, instead of symbols
+  std::map<int, Frame> frames_;    // frames of the devices that are drawn, by number
   std::size_t core_columns_ = 35;  // in a line
   int columns_ = 1;                // packages beside each other
   int card_columns_ = 1;

@@ -9,12 +9,12 @@
 
 namespace ddprun::render {
 
-// How a kind of holder is shown; a worker by its number.
+// Look of a kind of holder; a worker is shown by its number.
 struct HolderLook {
   char symbol;
   const char* css;      // its class in the SVG
   const char* meaning;  // in the legend
-  const char* title;    // of one core
+  const char* title;    // title of one core
 };
 const HolderLook& look_of(CpuHolder::Kind kind);
 
@@ -22,7 +22,7 @@ const HolderLook& look_of(CpuHolder::Kind kind);
 char symbol_of(const CpuHolder& holder);
 // The same, with the number of local ranks past 'z'; where `numbers`, with that of all of them.
 std::string mark_of(const CpuHolder& holder, bool numbers);
-// Whether some local rank has no symbol of its own: then all are shown by their numbers.
+// Reports whether some local rank has no symbol of its own: then all are shown by their numbers.
 bool needs_numbers(const plan::LaunchPlan& plan);
 
 struct SymbolMeaning {

@@ -38,7 +38,7 @@ std::vector<std::string> host_names(const allocation::Allocation& allocation) {
   return names;
 }
 
-// By hand nobody knows the names of the other hosts.
+// Describes the hosts; in a launch by hand the names of the others are unknown.
 std::string hosts_text(const allocation::Allocation& allocation) {
   const std::size_t count = allocation.hosts.value.size();
   if (count == 0) return "set at the rendezvous";
@@ -131,7 +131,7 @@ std::string nodes_text(const options::Options& options) {
   return fmt::format("{} to {}; later ones {}", options.least_nodes->value, options.place.nodes->value, late);
 }
 
-// By name where they are known.
+// Describes the spares, by name if the names are known.
 std::string spares_text(const plan::RendezvousPlan& rendezvous, const options::Options& options) {
   const std::vector<std::string> spares = plan::spare_hosts(rendezvous, options);
   const std::string names =

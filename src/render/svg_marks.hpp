@@ -25,7 +25,7 @@ class SvgWriter {
   void rectangle(const Frame& frame, std::string_view css, std::string_view fill = {});
   void line(int from_x, int from_y, int to_x, int to_y, std::string_view css, std::string_view colour);
   void text(int x, int y, std::string_view css, std::string_view text);
-  // What is drawn between these two has a title, which browsers show under the pointer.
+  // Opens and closes a group; marks in it have a title, which browsers show under the pointer.
   void open_group(std::string_view title);
   void close_group();
 

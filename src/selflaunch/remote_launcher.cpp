@@ -18,7 +18,7 @@ namespace ddprun::selflaunch {
 namespace {
 
 struct RemoteLauncher {
-  const char* name;     // of its program too
+  const char* name;     // name, also of its program
   facts::Scheduler of;  // Scheduler::none: any
   void (*use)(SelfLaunchPlan&, const options::Options&, const facts::Snapshot&);
 };
@@ -35,7 +35,7 @@ constexpr std::array<RemoteLauncher, 10> k_remote_launchers{
      {"oarsh", facts::Scheduler::oar, use_oarsh},
      {"pjrsh", facts::Scheduler::pjm, use_pjrsh}}};
 
-// What a scheduler's jobs are started with, best first.
+// Returns the remote launchers of a scheduler's jobs, best first.
 std::vector<std::string> usual_remote_launchers(facts::Scheduler scheduler) {
   const facts::SchedulerTraits* const traits = facts::find_traits(scheduler);
   if (traits == nullptr) return {"ssh"};
@@ -148,7 +148,8 @@ Sourced<int> expect_workers(const SelfLaunchPlan& plan, const options::Options& 
   return plan::count_workers(there, options, snapshot, placement::find_visible_devices(snapshot));
 }
 
-// Where the job goes on without a host, its remote launcher has to do so too.
+// Settles how many hosts have to take part. If the job continues without a host, its remote launcher has to
+// do so too.
 void settle_least_hosts(SelfLaunchPlan& plan, const options::Options& options) {
   if (!options::outlives_nodes(options)) return;
   const int hosts = static_cast<int>(plan.hosts.size());

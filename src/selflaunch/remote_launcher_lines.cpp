@@ -212,7 +212,7 @@ void use_oarsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snaps
   });
 }
 
-// Whether it passes standard input is not known.
+// Uses the lifeline, since it is not known whether pjrsh passes standard input.
 void use_pjrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   start_by_lifeline(plan, snapshot, [&](std::size_t i) { return Words{"pjrsh", plan.hosts[i]}; });
 }

@@ -1,15 +1,15 @@
-// The command lines of each remote launcher, and what its agents' environment must not have. Private to
-// selflaunch.
+// Command lines of each remote launcher, and variables that its agents must not have.
+// Private to selflaunch.
 #pragma once
 
 #include "selflaunch/remote_launcher.hpp"
 
 namespace ddprun::selflaunch {
 
-// Which program is behind the name mpiexec.
+// Program behind the name mpiexec.
 enum class Mpiexec { unknown, hydra, open_mpi, pals };
 Mpiexec tell_mpiexec(const facts::ProgramFacts& program);
-// Whether it starts processes on the nodes of a PBS job by itself.
+// Report whether it starts processes on the nodes of a PBS job by itself.
 bool is_of_openpbs(const facts::ProgramFacts& program);  // passed over
 bool knows_pbs(const facts::ProgramFacts& program);
 

@@ -13,7 +13,7 @@ namespace ddprun::selflaunch {
 namespace {
 
 constexpr int k_ssh_failure = 255;
-// What a shell and ssh say when the program could not be run there.
+// Exit codes of a shell and of ssh when the program could not be run there.
 constexpr int k_no_start_codes[] = {k_exit_not_executable, k_exit_not_found, k_ssh_failure};
 
 }  // namespace
@@ -116,7 +116,7 @@ std::optional<TimePoint> SelfLaunch::deadline() const {
   return first;
 }
 
-// Those that are to come are started from here as others settle.
+// Starts the remote launchers that are still to come, as others settle.
 void SelfLaunch::start_some(TimePoint now) {
   while (may_start() && started_ < remote_launchers_.size() &&
          unsettled_ < settings_.limits.starting_at_once) {

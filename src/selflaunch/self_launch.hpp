@@ -58,7 +58,7 @@ struct SelfLaunchLimits {
   std::size_t starting_at_once = 32;
   Milliseconds settling{5000};
   Milliseconds common_end{10000};  // from the end of one without an agent to the end of all
-  Milliseconds silence{30000};     // of all agents, before it is said
+  Milliseconds silence{30000};     // silence of all agents before it is reported
   // Beyond the workers' grace: the way there, the last kill and the way back.
   Milliseconds stop_margin{20000};
   Milliseconds patience{5000};             // with remote launchers whose agents are not expected to say more
@@ -70,9 +70,9 @@ struct SelfLaunchLimits {
 };
 
 struct SelfLaunchSettings {
-  std::vector<int> stop_signals;    // those that stop the job; any other one is passed on
+  std::vector<int> stop_signals;    // signals that stop the job; any other one is passed on
   Milliseconds shutdown_timeout{};  // the workers' grace when they are stopped
-  int port = 0;                     // where agents connect, for messages
+  int port = 0;                     // port for agents, for messages
   SelfLaunchLimits limits{};
 };
 
@@ -83,7 +83,7 @@ class SelfLaunch {
   struct OwnSignal {
     int number = 0;
     bool from_person = false;   // else a scheduler asks, who may do so several times
-    bool is_passed_on = false;  // where it is no stop signal
+    bool is_passed_on = false;  // workers get it when it is no stop signal
     bool from_above = false;    // a process above this one has sent it
   };
 
@@ -114,7 +114,7 @@ class SelfLaunch {
 
  private:
   enum class State { working, draining, left };
-  enum class Step { terminate, kill, abandon };  // of giving up, each after a wait
+  enum class Step { terminate, kill, abandon };  // steps of giving up, each after a wait
   struct RemoteLauncher {
     bool started = false;
     bool settled = false;
@@ -154,7 +154,7 @@ class SelfLaunch {
   void finish_when_over();
   void drain();
   std::optional<selflaunch::Say> describe_unknown_end() const;
-  bool knows_by_remote_launchers() const;  // how ddprun ended where no agent has said it
+  bool knows_by_remote_launchers() const;  // their codes show how ddprun ended if no agent has
   int exit_code() const;
 
   Actions take();
@@ -163,11 +163,11 @@ class SelfLaunch {
   SelfLaunchSettings settings_;
   State state_ = State::working;
   std::vector<RemoteLauncher> remote_launchers_;
-  std::size_t started_ = 0;  // those come first
+  std::size_t started_ = 0;  // number of started ones, which come first
   std::size_t unsettled_ = 0;
   std::size_t ended_ = 0;
   std::size_t connected_ = 0;      // agents that are there and have not told their end
-  std::deque<Due> settling_;       // as they were started
+  std::deque<Due> settling_;       // in the order of their starts
   std::deque<Due> without_agent_;  // when all have to have ended; as they ended
   std::optional<TimePoint> silence_due_;
   std::optional<GivingUp> giving_up_;
@@ -179,7 +179,7 @@ class SelfLaunch {
   std::set<std::string> without_;    // hosts that cannot take part, and need not
   std::optional<int> decisive_;      // with least_hosts: what the coordinator's agent ended with
   bool releasing_ = false;           // no agent is left: the remote launchers' time has begun
-  bool abandoned_ = false;           // what is still there has had its time
+  bool abandoned_ = false;           // time is over for those that are left
   bool hurried_ = false;             // output that is not read soon is given up
   Actions actions_;
 };

@@ -42,8 +42,9 @@ SelfLaunch::Actions SelfLaunch::on_losses(const std::vector<std::string>& senten
   return take();
 }
 
-// Where the remote launcher ends with 0 whatever became of its task, silence is not success. Nor is it where
-// an agent was there and has gone without a word; one that is left says so itself, and ends with a failure.
+// Describes an end that no agent has reported. If the remote launcher ends with 0 whatever became of its
+// task, silence is not success; nor is the loss of an agent without a word. An agent that is left reports its
+// failure itself.
 std::optional<selflaunch::Say> SelfLaunch::describe_unknown_end() const {
   if (failure_code_ || stopped_by_ || decisive_ || told_.size() == plan_.hosts.size()) return std::nullopt;
   const bool said = std::any_of(told_.begin(), told_.end(), [](int code) { return code != 0; });

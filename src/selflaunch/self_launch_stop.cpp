@@ -80,7 +80,8 @@ void SelfLaunch::stop_late_agent() {
   if (failure_code_) signal_agents(k_explained_stop);
 }
 
-// Those that never called back may still be at work: a firewall lets some agents do without a lifeline.
+// Gives the remote launchers their time. Agents that never called back may still be at work: a firewall lets
+// some agents do without a lifeline.
 void SelfLaunch::release_remote_launchers(TimePoint now) {
   if (state_ != State::working || connected_ > 0) return;
   const SelfLaunchLimits& limits = settings_.limits;
@@ -98,7 +99,7 @@ void SelfLaunch::give_up_after(Milliseconds patience, Milliseconds mercy, TimePo
   if (state_ == State::working) giving_up_ = {Step::terminate, now + patience, mercy};
 }
 
-// What is there after the last step is left.
+// Takes the next step of giving up; the last one abandons the remote launchers that are left.
 void SelfLaunch::take_step(TimePoint now, bool busy) {
   if (!giving_up_ || now < giving_up_->due) return;
   giving_up_->due = now + giving_up_->mercy;

@@ -14,7 +14,7 @@ namespace {
 
 using Level = selflaunch::Say::Level;
 
-// What shows the reason that a remote launcher keeps to itself: no such file on that host, say.
+// Returns a command that shows the reason a remote launcher does not report: no such file on that host, say.
 std::string hint_without_agent(const RemoteCommand& command) {
   if (command.words.front() == "ssh") return fmt::format("try ssh {} ddprun --version", command.host);
   const auto own = std::find(command.words.begin(), command.words.end(), allocation::k_started_by_option);

@@ -22,7 +22,7 @@ selflaunch::Say say_failed_start(const SelfLaunchPlan& plan, const RemoteCommand
 // This one has ended long ago and its agent never connected.
 selflaunch::Say say_without_agent(const RemoteCommand& command, int code, bool others_go_on);
 
-// How it ended is not known: no agent came at all, some were lost, some said nothing.
+// Describe an end that is not known: no agent came at all, some were lost, some reported nothing.
 selflaunch::Say say_no_agent_connected(const SelfLaunchPlan& plan, int code);
 selflaunch::Say say_lost_hosts(const std::vector<std::string>& hosts);
 selflaunch::Say say_unreported(const SelfLaunchPlan& plan, std::size_t hosts);

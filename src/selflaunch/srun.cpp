@@ -23,8 +23,8 @@ using Words = std::vector<std::string>;
 
 constexpr const char* k_host_file = "SLURM_HOSTFILE";  // srun takes it for its --nodelist
 
-// What srun reads from the environment of a job (src/srun/opt.c) that shapes a step of several tasks a node:
-// one ddprun per node needs all of the node.
+// Variables of a job that srun reads (src/srun/opt.c) and that shape a step of several tasks a node: one
+// ddprun per node needs all of the node.
 constexpr std::array<const char*, 24> k_shapes_of_steps{{"SLURM_NTASKS",
                                                          "SLURM_NPROCS",
                                                          "SLURM_NTASKS_PER_NODE",

@@ -1,4 +1,4 @@
-// Where the copies of --stage lie on a host.
+// Place on a host where the copies of --stage are put.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ std::vector<std::string> places(const std::string& named, const std::optional<st
 
 struct PlaceFacts {
   std::string folder;
-  std::string problem;  // why it cannot be used: "no such file or directory", "is on nfs"
+  std::string problem;  // reason not to use it: "no such file or directory", "is on nfs"
   std::uint64_t free = 0;
   bool executes = true;  // mounted without noexec
 };
 
 struct ChosenPlace {
   std::string folder;   // empty: none will do
-  std::string problem;  // of each, then: "/dev/shm has 1.0 GiB free, 6.1 GiB are needed"
+  std::string problem;  // problem of each, then: "/dev/shm has 1.0 GiB free, 6.1 GiB are needed"
 };
 ChosenPlace choose_place(const std::vector<PlaceFacts>& places, std::uint64_t bytes, bool executed);
 

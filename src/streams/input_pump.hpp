@@ -43,7 +43,7 @@ class InputPump {
   boost::asio::posix::stream_descriptor writer_;
   boost::asio::steady_timer retry_timer_;
   std::string text_;         // typed, and not yet in the pipe from written_ on
-  std::size_t written_ = 0;  // of text_
+  std::size_t written_ = 0;  // bytes of text_
   unsigned connection_ = 0;  // counts on whenever what is under way is void
 };
 

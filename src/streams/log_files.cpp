@@ -201,7 +201,7 @@ void LogFiles::note_ended(std::vector<output::LogIndexEntry> entries) {
 
 void LogFiles::write_index_part() {
   try {
-    // By its first rank: an agent that is numbered on arrival does not know its number.
+    // The part is named by its first rank: an agent that is numbered on arrival does not know its number.
     const std::string& launch = plan_->assignment.launch_id;
     os::write_index(run_folder_, plan_->planned.front().rank.value, launch,
                     output::render_index_part(launch, ended_));
@@ -211,7 +211,7 @@ void LogFiles::write_index_part() {
   }
 }
 
-// Where a file could not be compressed the index has its plain name.
+// Gives the index the plain names of files that could not be compressed.
 void LogFiles::correct_index() {
   const std::string suffix = output::kept_suffix(options_);
   for (output::LogIndexEntry& entry : ended_) {

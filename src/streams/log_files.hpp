@@ -24,7 +24,7 @@
 
 namespace ddprun::streams {
 
-// What is done with each piece of a stream, if anything. An empty piece is the stream's end.
+// Second use of a stream's pieces, if there is one. An empty piece is the stream's end.
 struct StreamCopy {
   std::function<void(std::string_view)> add{};
   std::function<bool()> is_behind{};  // the stream should not be read now
@@ -45,7 +45,7 @@ class LogFiles {
   std::string error_file(const plan::RankAssignment& assigned) const;  // empty: has no place here
   // Beginning of the paths to which torch's flight recorder may write, then the rank; empty: without --logs.
   std::string flight_record() const;
-  // Where the stacks of a rank go; empty: no folder was named for them.
+  // Returns the path for the stacks of a rank; empty: no folder was named for them.
   std::string stack_record(const plan::RankAssignment& assigned) const;
   os::Fd open(const plan::RankAssignment& assigned, output::Stream stream);  // for the worker. Throws Error
   // Throws Error. `label`: what stands before the lines of the filtered file.
@@ -81,7 +81,7 @@ class LogFiles {
 
   boost::asio::io_context& context_;
   std::shared_ptr<const plan::NodeProposal> node_;
-  std::shared_ptr<const plan::LaunchPlan> plan_;  // of the latest attempt
+  std::shared_ptr<const plan::LaunchPlan> plan_;  // plan of the latest attempt
   const facts::Snapshot& snapshot_;
   const output::OutputOptions& options_;
   std::function<void(int)> started_;

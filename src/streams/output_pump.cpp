@@ -286,7 +286,7 @@ void OutputPump::pass_on_folded() {
   for (const auto& piece : copies_.take()) pass_on(piece, output::describe_copies);
 }
 
-// Where it is missing from what is shown.
+// Inserts a line where output is missing from what is shown.
 void OutputPump::tell_left_out(Source& source, TimePoint time) {
   if (!source.rate) return;
   const auto left_out = source.reader.is_open() ? source.rate->take_left_out(time) : source.rate->take_rest();
@@ -329,7 +329,7 @@ void OutputPump::tick() {
     const bool open = source->reader.is_open();  // folded lines outlive it
     if (open && source->treatment.shown && wants(*source)) readable.push_back(source);
   }
-  // What was written in time counts, even if we come late.
+  // Bytes written in time count, even if we come late.
   for (const SourcePointer& source : readable) read_once(source);
   folder_.tick(os::now());
   copies_.tick(os::now());
@@ -347,7 +347,7 @@ void OutputPump::check_ended() {
   asio::post(context_, [handler = std::exchange(drained_, nullptr)] { handler(true); });
 }
 
-// How much was read; 0: nothing is there now, or the stream has ended.
+// Returns the number of bytes read; 0: nothing is there now, or the stream has ended.
 std::size_t OutputPump::read_once(const SourcePointer& source) {
   error_code error;
   const std::size_t length = source->reader.read_some(asio::buffer(buffer_.get(), k_read_size), error);

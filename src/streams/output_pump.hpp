@@ -35,7 +35,7 @@
 
 namespace ddprun::streams {
 
-// What happens to a stream beside being shown.
+// Treatment of a stream.
 struct StreamTreatment {
   enum class Fold { nothing, alike, copies, copied_tracebacks };  // LineFolder's; CopyFolder's
   output::LineLabel label{};                                      // in front of each line
@@ -94,13 +94,14 @@ class OutputPump {
   void when_heard(std::function<void(supervise::StreamId stream)> handler) { heard_ = std::move(handler); }
   // Calls each time before something is written.
   void before_writing(std::function<void()> handler) { before_writing_ = std::move(handler); }
-  // What was written last ends with a line end, or nothing was yet.
+  // Reports whether the last output ended with a line end, or there was none yet.
   bool at_line_start() const noexcept { return at_line_start_; }
   // Calls once, with that errno, when the first write fails.
   void when_failing(std::function<void(int error)> handler) { failing_ = std::move(handler); }
   // The job goes on without a host that is lost, and so without the rest of its output.
   void allow_lost_hosts() { may_lose_hosts_ = true; }
-  // Why the output is not all that the workers wrote, if it ended now; empty: it is, or its reader has left.
+  // Returns the reason why the output is not all that the workers wrote, if it ended now; empty: it is, or
+  // its reader has left.
   std::string why_incomplete() const;
 
  private:
@@ -136,15 +137,15 @@ class OutputPump {
   boost::asio::steady_timer tick_timer_;
   boost::asio::steady_timer drain_timer_;
   boost::asio::steady_timer silence_timer_;
-  std::optional<TimePoint> tick_at_;  // what tick_timer_ is set to
+  std::optional<TimePoint> tick_at_;  // time that tick_timer_ is set to
   supervise::LineMerger merger_;
   output::LineFolder folder_;
   output::CopyFolder copies_;
   std::map<supervise::StreamId, SourcePointer> sources_;  // until they have ended and are forgotten
-  std::size_t open_ = 0;                                  // of sources_
+  std::size_t open_ = 0;                                  // number of open sources_
   std::unique_ptr<char[]> buffer_;                        // for one read; sources share it
   bool waiting_ = false;                                  // for sink_watch_
-  std::size_t opened_ = 0;                                // how often sink_ was
+  std::size_t opened_ = 0;                                // times that sink_ was opened
   std::size_t cut_off_ = 0;                               // streams that end_silent() ended
   bool may_lose_hosts_ = false;
   int unreadable_ = 0;  // errno of a stream that was not read to its end
