@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds k_look_again{50};  // at a folder that another process fills
 constexpr std::chrono::seconds k_last_part{5};         // at the end, for transfers in progress
-constexpr std::size_t k_identity = 16;                 // of the digest's digits
+constexpr std::size_t k_identity = 16;                 // digits taken of the digest
 
 std::string digest_of(std::string_view bytes) {
   os::StageDigest digest;

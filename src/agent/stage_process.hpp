@@ -30,7 +30,7 @@ struct Staged {
   staging::Mapping mapping;  // copy: where it is; the path itself where there is none
   std::string failure;       // reason for no copy, without path and host
   bool said_elsewhere = false;
-  bool no_place = false;  // that reason is a lack of room
+  bool no_place = false;  // the reason is a lack of room
   std::string done;       // "6.1 GiB, 48,211 files, from n0 in 12.3 s"
 };
 

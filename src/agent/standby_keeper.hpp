@@ -1,5 +1,6 @@
-// Keeps a standby interpreter beside each worker of this host (--standby): asks the workers for what they
-// have imported, and has that imported when the plan says so and there is memory for it.
+// Keeps a standby interpreter beside each worker of this host (--standby).
+// It asks the workers for the modules they have imported, and has these imported when the plan says so and
+// there is memory for it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,5 +1,5 @@
-// Gives the signal of --signal-before-end to this host's workers: to each main process once, as soon as it
-// handles it.
+// Gives the signal of --signal-before-end to this host's workers.
+// Each main process gets it once, as soon as it handles it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,5 +1,6 @@
-// Every option of the command line, once: the parser, the help, the completion scripts and the suggestions
-// read this table, and a test holds the man page to it.
+// Table of every option of the command line.
+// The parser, the help, the completion scripts and the suggestions read this table, and a test holds the man
+// page to it.
 #pragma once
 
 #include <map>

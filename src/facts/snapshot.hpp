@@ -82,12 +82,12 @@ struct Snapshot {
   Environment environment;  // complete in memory; a captured file holds the allow-listed part
   std::map<std::string, std::string> files;  // path -> contents of the files a scheduler points to
   std::map<std::string, ProgramFacts>
-      programs;  // by word: the command's, python_candidates(), remote launchers
+      programs;  // indexed by word: the command's, python_candidates(), remote launchers
   // Host names that were looked up: their numeric addresses, separated by blanks.
   std::map<std::string, std::string> names;
   HostFacts host;
   std::int64_t unix_time = 0;                  // seconds
-  std::vector<std::string> removed_secrets{};  // of a capture: variables, and "arguments", with secrets
+  std::vector<std::string> removed_secrets{};  // variables, and "arguments", whose secrets were removed
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
 

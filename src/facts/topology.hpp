@@ -40,7 +40,7 @@ struct PciDevice {
   // of these they share.
   std::vector<std::string> path;
   std::vector<int> cpus;  // local to it; empty: the firmware does not tell
-  std::string vendor{};   // of GPUs: "nvidia", "amd", "intel"; empty: not known
+  std::string vendor{};   // vendor of a GPU: "nvidia", "amd", "intel"; empty: not known
   std::string model{};    // name of a GPU: "NVIDIA A100-SXM4-40GB"; empty: not known
   int parts = 1;          // devices that a GPU's driver shows (tiles, partitions)
   std::string rdma{};     // RDMA or Slingshot device of a card, one of `names`; empty: none, or not known

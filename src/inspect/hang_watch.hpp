@@ -1,13 +1,13 @@
 // Watch for signs of life of the ranks of one host.
-// A state machine that calls nothing: looks at the ranks go in.
+// A state machine that calls nothing: its input is looks at the ranks.
 //
 // A rank that waits in a collective shows none, whatever it prints and however much CPU it uses: it last
 // lived when it entered that collective. Any other rank lives when it writes output, touches its progress
 // file, enters or completes a collective, reads or writes k_busy_io a second, or has children (data loaders,
-// compilers) that are busy; and when it is busy itself where it is known to be in no collective, or in the
-// first minutes, when torch is imported. Busy is who uses a tenth of a CPU, or half of a rank's share where
-// more than five ranks share one. Traffic with the store is no sign: NCCL's
-// monitor asks it once a second in a job that hangs too.
+// compilers) that are busy; and when it is busy itself while it is known to be in no collective, or in the
+// first minutes, when torch is imported. Busy means a tenth of a CPU, or half of a rank's share if more than
+// five ranks share one. Traffic with the store is no sign: NCCL's monitor asks it once a second in a job that
+// hangs too.
 //
 // The host is quiet once each of its running ranks has shown nothing for the time-out. With `auto` that is
 // learned: ten times the longest time without a sign on this host in what ran so far, five minutes at least,

@@ -74,7 +74,7 @@ class CoordinatorService final : public AgentLink {
   void send(rendezvous::AgentMessage message) override;  // from this process' agent
   // Asks the agents which user owns a connection to the store.
   void ask_about(rendezvous::ClientQuestion question);
-  void note_connections(int count);  // of the store that serves this attempt
+  void note_connections(int count);  // number at the store of this attempt
   void note_job_end(TimePoint end);  // when the scheduler ends the job
   void warn(int signal);             // signals that the job ends soon
   int port() const;                  // 0 when there is one agent

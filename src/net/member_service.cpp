@@ -124,7 +124,7 @@ class MemberService::Impl : public Closable<Impl> {
   std::string reached_;  // the coordinator's end of the connection, once joined
   int reached_port_ = 0;
   std::string told_name_;                          // name of its host, from itself
-  std::map<std::string, std::string> local_ends_;  // by address of the coordinator that this host reached
+  std::map<std::string, std::string> local_ends_;  // own address towards each address of the coordinator
   std::optional<rendezvous::MemberJoin> join_;
   std::map<std::string, std::shared_ptr<WholeAnswer>> queries_;
   std::map<rendezvous::CandidateId, std::shared_ptr<Dial>> dials_;

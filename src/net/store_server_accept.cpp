@@ -63,7 +63,7 @@ void StoreServer::Impl::accept_some() {
     if (descriptor < 0) {
       if (out_of_room(errno)) return pause_accepting(errno);
       if (errno == EAGAIN) return;
-      continue;  // that connection failed before it was accepted
+      continue;  // the connection failed before it was accepted
     }
     admit(descriptor, {});
   }

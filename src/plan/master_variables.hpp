@@ -1,8 +1,7 @@
-// MASTER_ADDR and MASTER_PORT of ddprun's own environment, which batch scripts made for srun and python
-// export.
+// MASTER_ADDR and MASTER_PORT in the environment, as batch scripts made for srun and python export them.
 //
 // The port counts as --master-port does. The address says where node 0 probably is: it may be left from
-// another host, so it is tried first and what the scheduler tells beside it.
+// another host, so it is tried first and the scheduler's address beside it.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// How a connection between two agents ended, as the other one sees it.
+// End of a connection between two agents, as the other one sees it.
 #pragma once
 
 namespace ddprun::rendezvous {

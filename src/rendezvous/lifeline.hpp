@@ -3,13 +3,13 @@
 // The front end listens; every agent it started connects and shakes hands (rendezvous/handshake.hpp, launch
 // key lifeline_key()). Then frames of the codec's form go both ways:
 //
-//   agent   -> Hello{place, host, wants_task}   first, once
+//   agent     -> Hello{place, host, wants_task}   first, once
 //   front end -> Task{bytes}                      to one that wants it: it becomes that and connects anew
 //   front end -> Signal{number, ...}              as if it had been sent to the agent itself
-//   agent   -> Ended{code}                      last: the exit code it is about to end with
-//   agent   -> Ended{code, coordinated}         the same of the coordinator's
-//   agent   -> Ended{code, not started}         the same of an agent that cannot take part: a wrong option,
-//   no script
+//   agent     -> Ended{code}                      last: the exit code it is about to end with
+//   agent     -> Ended{code, coordinated}         the same of the coordinator's
+//   agent     -> Ended{code, not started}         the same of an agent that cannot take part: a wrong
+//                                                 option, no script
 //
 // An agent may open further connections, for what it writes to standard output and standard error. Each
 // begins with Output{stream, host} in place of Hello; then come the bytes as they are, to their end, which
@@ -67,7 +67,7 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 struct Task {
-  std::string bytes;  // of an AgentTask; empty: there is no such place
+  std::string bytes;  // an encoded AgentTask; empty: there is no such place
   friend bool operator==(const Task&, const Task&) = default;
 };
 struct Signal {

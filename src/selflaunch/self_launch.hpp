@@ -1,5 +1,5 @@
-// Starts ddprun on the hosts of a launch through remote launchers, and decides how that launch goes on and
-// how it ends, as a state machine that calls nothing.
+// Starts ddprun on the hosts of a launch through remote launchers, as a state machine that calls nothing.
+// It also decides how that launch continues and how it ends.
 //
 //   working ──(all is over, or what is left was abandoned)──► draining ──(all output is written)──► left
 //

@@ -140,7 +140,7 @@ class StoreEndpoint {
     LinkParts parts;
     std::string rest;  // behind them
   };
-  std::unordered_map<int, Owed> output_;  // by link, never empty
+  std::unordered_map<int, Owed> output_;  // indexed by link; entries are never empty
   std::vector<StoreDelivery> late_;
   std::vector<StoreClient> resumed_;
   std::vector<std::pair<StoreClient, std::string>> refused_;

@@ -106,9 +106,9 @@ class StoreRelay : public StoreEndpoint {
   std::list<const std::string*> ages_;  // keys that no client wants, oldest first
   std::vector<Local> locals_;
   std::unordered_map<std::uint32_t, Route> routes_;
-  std::unordered_map<std::uint64_t, std::uint32_t> child_channels_;  // by child and its channel
+  std::unordered_map<std::uint64_t, std::uint32_t> child_channels_;  // indexed by child and its channel
   std::uint32_t last_channel_ = 0;
-  std::unordered_map<std::uint32_t, Recall> recalls_;  // by number for the children
+  std::unordered_map<std::uint32_t, Recall> recalls_;  // indexed by the number that the children know
   std::uint32_t last_recall_ = 0;
   bool congested_ = false;
   std::vector<StoreClient> held_back_;

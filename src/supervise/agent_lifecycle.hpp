@@ -75,7 +75,7 @@ struct WriteOutput {   // then on_output_written(), after `limit` at the latest
 };
 struct Rejoin {};        // another coordinator; no worker runs any more
 struct GiveUpOutput {};  // output that this agent only passes on
-struct Leave {           // what is still to be written by others has this long
+struct Leave {           // gives others this long to write the rest
   std::optional<Milliseconds> limit;
 };
 }  // namespace life
@@ -158,7 +158,7 @@ class AgentLifecycle {
   Actions on_output_read();
   Actions on_output_written();
   Actions on_exception(std::string what);  // in the agent itself; once it has left, it just ends
-  void note_loss();                        // of output: no success, but an earlier failure counts more
+  void note_loss();                        // no success, but an earlier failure counts more
 
   // Once all is written. Several launchers (PRRTE, Open MPI, srun -K) end the whole job as soon as one
   // process fails, and with it a coordinator that is still about to say why.

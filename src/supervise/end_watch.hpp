@@ -1,10 +1,9 @@
-// When the workers are warned that the scheduler ends the job soon (--signal-before-end), and how well its
-// end is known until then. A state machine that calls nothing.
+// Warning of the workers before the scheduler ends the job (--signal-before-end).
+// A state machine that calls nothing. It also decides how well the end of the job is known until then.
 //
 // States:  not begun ──start──► asking ◄──► waiting ──► warned
 //
-//   asking   the scheduler is asked how long the job may still run: at the start, where the job's variables
-//   do
+//   asking   the scheduler is asked how long the job may still run: at the start, if the job's variables do
 //            not say it, and again shortly before the answer matters, since a time limit can be changed while
 //            a job runs. Without an answer what was known before counts.
 //   waiting  until the scheduler is to be asked again, or the workers are to be warned.

@@ -6,8 +6,7 @@
 // `scancel --batch` does not although the sender is the same. So the sender does not tell. What tells is a
 // process that sits where the workers sit and only notes what it gets (os/process/signal_canary.hpp):
 //
-//   own signal   waits for the canary: `canary_wait`, or `tree_wait` where it was sent by a process above
-//   this
+//   own signal   waits for the canary: `canary_wait`, or `tree_wait` if it was sent by a process above this
 //                one, which on a busy machine needs that long from the first process of a tree to the last.
 //                Hit: the workers have it. Not hit: it is passed on.
 //   told signal  says whether the whole tree was hit where it came from. If so, the scheduler is about to

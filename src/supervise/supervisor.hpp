@@ -5,11 +5,10 @@
 //   running   some main process lives and nobody asked to stop. The first failure is reported once; the
 //             others keep running until the coordinator says stop, so that one host decides for all.
 //   stopping  the main processes got the stop signal, from us or from whoever sent it to us; at the end of
-//   the grace period their process groups are
-//             killed. A main process that ends is not signalled again: its data loaders are not ours to hurry
-//             while a sibling writes its checkpoint. One that is there k_stuck_after its SIGKILL is reported
-//             and waited for: whether the job goes on without it is for the coordinator, whose stop has a
-//             limit.
+//             the grace period their process groups are killed. A main process that ends is not signalled
+//             again: its data loaders are not ours to hurry while a sibling writes its checkpoint. One that
+//             is there k_stuck_after its SIGKILL is reported and waited for: the coordinator, whose stop has
+//             a limit, decides whether the job continues without it.
 //   sweeping  every main process has ended. Whatever they left behind (their groups, processes that
 //             escaped by setsid) gets SIGTERM, a short while later SIGKILL, until nothing is left.
 //   idle      nothing of ours runs. The end of the attempt has been reported: succeeded, or stopped.

@@ -1,13 +1,12 @@
 // The place of a ddprun that another ddprun started on this host (self-launch), and the hosts a user lists.
 //
-//   DDPRUN_FRONT_END        where the one that started it listens: "10.0.0.1,10.1.0.1:40123/8f3c..."
+//   DDPRUN_FRONT_END        address of the one that started it: "10.0.0.1,10.1.0.1:40123/8f3c..."
 //   DDPRUN_FRONT_END_KEY    64 hexadecimal digits that only this launch knows
 //   DDPRUN_HOSTS            all hosts of the launch, as a host list; not set where the scheduler's own
-//   variables
-//                       tell the place (srun, flux)
-//   DDPRUN_NODE_RANK        this host among them; not set where an MPI launcher's rank tells
-//   DDPRUN_JOB              "pbs/123.server": whose hosts they are; "hosts" where the user listed them
-//   DDPRUN_REMOTE_LAUNCHER  "ssh": what started it
+//                           variables show the place (srun, flux)
+//   DDPRUN_NODE_RANK        this host among them; not set where an MPI launcher's rank shows it
+//   DDPRUN_JOB              "pbs/123.server": the job that has these hosts; "hosts" if the user listed them
+//   DDPRUN_REMOTE_LAUNCHER  "ssh": the program that started it
 //   DDPRUN_UMASK            "077": the front end's, which MPI launchers do not pass on
 //   DDPRUN_TERMINAL         "1": what is typed at the front end's terminal reaches rank 0
 //   DDPRUN_SITE_FILE        what the file of --site FILE says, which the other hosts may not have

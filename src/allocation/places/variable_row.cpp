@@ -25,7 +25,7 @@ struct VariableRow {
   const char* workers;
   const char* job;
   const char* starts;  // counted from 1
-  const char* role;    // by it only a WORKER is a node
+  const char* role;    // only its WORKERs are nodes
 };
 
 // SkyPilot: docs.skypilot.co, environment variables. dstack: dstack.ai/docs/reference/env. MLP:

@@ -1,5 +1,5 @@
-// Gets a copy for --stage from the hosts that have it: from the parent in the tree, and where that one is
-// lost, slow, or has none, from those above it.
+// Gets a copy for --stage from the hosts that have it.
+// It asks the parent in the tree, and if that one is lost, slow, or has none, those above it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Credentials of the MUNGE service: proof that a process of a certain user on a host of this cluster made a
-// message. libmunge is loaded when first needed, so that one binary runs where it is not installed.
+// Credentials of the MUNGE service: proof that a user's process on a host of this cluster made a message.
+// libmunge is loaded when first needed, so that one binary runs where it is not installed.
 //
 // libmunge gives each of five attempts two seconds (src/libmunge/m_msg_client.c, src/libcommon/m_msg.c of
 // MUNGE 0.5), so a stopped daemon would hold its caller for more than ten: a child makes the calls, each with

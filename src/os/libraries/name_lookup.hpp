@@ -1,5 +1,5 @@
-// Looks a host name up beside the event loop: the C library's resolver blocks for as long as a name server
-// likes.
+// Looks a host name up beside the event loop.
+// The C library's resolver blocks for as long as a name server likes.
 #pragma once
 
 #include <optional>

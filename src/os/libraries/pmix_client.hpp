@@ -1,5 +1,6 @@
-// PMIx through libpmix, loaded when first needed. The function blocks for as long as the library likes and
-// leaves its threads behind: it is for a child that may be ended.
+// PMIx through libpmix, loaded when first needed.
+// The function blocks for as long as the library likes and leaves its threads behind: it is for a child that
+// may be ended.
 #pragma once
 
 #include <optional>

@@ -30,7 +30,7 @@ std::optional<int> number_after(std::string_view name, std::string_view prefix) 
 bool may_use(const std::string& path) { return ::access(path.c_str(), R_OK | W_OK) == 0; }
 
 std::vector<facts::Gpu> capture_nvidia(const std::string& root) {
-  std::map<int, std::pair<std::string, facts::NvidiaInformation>> known;  // by minor number, with PCI address
+  std::map<int, std::pair<std::string, facts::NvidiaInformation>> known;  // indexed by minor; with address
   const std::string folder = root + "/proc/driver/nvidia/gpus";
   for (const std::string& pci : list_folder(folder)) {
     const auto text = try_read_file(folder + "/" + pci + "/information");

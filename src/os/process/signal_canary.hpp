@@ -12,8 +12,7 @@
 //   a session         (pbs_mom) Workers lead sessions of their own, and so does it: neither is hit. The one
 //                     worker that has the terminal stays in ddprun's session; then it does so too.
 //   a group           It has its own, and so has each worker: neither is hit with ddprun's. The group that
-//   has
-//                     the terminal, its worker's, is sent the keys' signals, but ddprun is not.
+//                     has the terminal, its worker's, is sent the keys' signals, but ddprun is not.
 //
 // One case remains where a worker is hit and it is not: when the terminal is gone, the kernel sends SIGHUP to
 // the group that had it, and the shell does so to ddprun's (SignalWatch::note_reached()).
