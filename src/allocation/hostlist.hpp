@@ -1,7 +1,7 @@
 // Slurm's host lists: "n[1-3,07-09],login1" to names and back.
 //
 // Promises the same names in the same order as libslurm's parser (src/common/hostlist.c), which
-// tests/process/os/slurm_api_test.cpp checks, and takes text after a bracket as Slurm does since 23.11.
+// tests/process/os/libraries/slurm_api_test.cpp checks, and takes text after a bracket as Slurm does since 23.11.
 // Stricter than libslurm in one point: what it repairs silently ("n[1-3", "n[1-]", "n]") is an error here.
 #pragma once
 

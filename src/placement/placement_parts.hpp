@@ -42,7 +42,7 @@ PlacementInput make_placement_input(const PlacementRequest& request);
 
 Cores every_core(const PlacementInput& input);
 Nodes nodes_of(const PlacementInput& input, const Cores& cores);
-Nodes with_cores(const PlacementInput& input, const Nodes& nodes);          // those that have allowed cores
+Nodes with_cores(const PlacementInput& input, const Nodes& nodes);          // nodes with allowed cores
 std::vector<int> cpus_of(const PlacementInput& input, const Cores& cores);  // the allowed ones, ascending
 // 10 is local, as in the SLIT; where that is not known, all others are equally far.
 int distance_between(const facts::Topology& topology, int from, int to);

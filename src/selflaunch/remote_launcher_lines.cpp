@@ -99,7 +99,7 @@ bool knows_pbs(const facts::ProgramFacts& program) {
       return true;
     case Mpiexec::hydra:
       return version.find("pbs") != std::string::npos || version.find("intel") != std::string::npos;
-    case Mpiexec::open_mpi:  // os/capture_remote_launchers adds what ompi_info says about its launch modules
+    case Mpiexec::open_mpi:  // os/capture adds the launch modules that ompi_info names
       return version.find("mca plm: tm") != std::string::npos;
     case Mpiexec::unknown:
       break;

@@ -123,8 +123,8 @@ class HwlocTopology {
     if (topology_ != nullptr) hwloc_topology_destroy(topology_);
   }
 
-  // Reads this machine, without its devices (os/capture_pci). The x86 component would run cpuid on every CPU,
-  // one after the other, for names of models.
+  // Reads this machine, without its devices (os/machine/capture_pci). The x86 component would run cpuid on
+  // every CPU, one after the other, for names of models.
   void load_here() {
     hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
     require(hwloc_topology_load(topology_) == 0);

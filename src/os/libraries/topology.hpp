@@ -1,4 +1,4 @@
-// With src/os/hwloc_devices the only files that speak to hwloc.
+// Topology of a machine by hwloc: of this one, of a file or of a description.
 #pragma once
 
 #include <string>
