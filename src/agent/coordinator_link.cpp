@@ -151,8 +151,8 @@ void CoordinatorLink::start_coordinator(std::unique_ptr<net::CoordinatorService>
   parts_.life.note_joined();
 }
 
-// The port that the user named is taken. The others knock at another one too, and hear it there. Nothing
-// where that is taken too, or there is none.
+// Reports that this agent cannot start, although the port that the user named is taken: the others try
+// another one too, and hear it there. Returns nullptr if that is taken too, or there is none.
 std::unique_ptr<net::CoordinatorService> CoordinatorLink::tell_cannot_start(
     net::CoordinatorServiceSettings settings, const Error& error) {
   if (!plans_.node->allocation.first_port || plans_.node->rendezvous.spare_ports.empty()) return nullptr;

@@ -52,7 +52,7 @@ class CoordinatorLink {
     std::function<void()> on_told_all;           // this coordinator has told all others of the end
     std::function<void()> on_coordinator_ended;  // after its last message
   };
-  // With a failure it joins only to tell it.
+  // Makes a link that, with a failure, joins only to report it.
   CoordinatorLink(boost::asio::io_context& context, Parts parts,
                   std::optional<rendezvous::LaunchFailure> failure, Hooks hooks);
 
@@ -66,9 +66,9 @@ class CoordinatorLink {
 
   bool coordinates() const { return coordinator_ != nullptr; }
   net::CoordinatorService* coordinator() const { return coordinator_; }  // nullptr: it is elsewhere
-  // Its host, as far as this agent was told.
+  // Returns the coordinator's host, as far as this agent knows it.
   std::string coordinator_host() const;
-  // This host's end of the connection to that address of the coordinator.
+  // Returns this host's end of the connection to that address of the coordinator.
   std::string local_end(const std::string& address) const { return link_->local_end(address); }
   void finish() { discovery_.finish(); }  // once no worker of ours runs any more; may take a second
 

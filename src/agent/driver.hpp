@@ -37,8 +37,9 @@ namespace ddprun::agent {
 
 class Driver {
  public:
-  // With a failure there is nothing to start: it joins only to tell the other agents, and all end with one
-  // message. `expected` is the plan of the share that is expected; its notices have been said.
+  // Makes the driver of one agent. With a failure there is nothing to start: it joins only to report it to
+  // the other agents, and all end with one message. `expected` is the plan of the share that is expected; its
+  // notices have been shown.
   Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot, streams::OutputLink& output_link,
          std::optional<rendezvous::LaunchFailure> failure = {});
 

@@ -64,7 +64,7 @@ void Driver::say_new_notices() {
   }
 }
 
-// The loop that pumps output and serves store and rendezvous is this one thread.
+// Moves this thread to spare CPUs: its loop pumps output and serves store and rendezvous.
 void Driver::step_aside() {
   if (plans_.attempt->binding.spare.empty() || std::exchange(stepped_aside_, true)) return;
   const bool moved = os::keep_to_cpus(plans_.attempt->binding.spare);

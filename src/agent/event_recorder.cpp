@@ -30,7 +30,7 @@ void EventRecorder::give_up(std::string& path, const char* what, const std::stri
   path.clear();
 }
 
-// One write a line: several jobs may append to one file.
+// Appends the line by one write, as several jobs may append to one file.
 void EventRecorder::append(const std::string& line) {
   if (!file_) file_ = os::open_to_append(events_path_);
   const bool written =

@@ -11,13 +11,13 @@
 
 namespace ddprun::agent {
 
-// The text for people; writes the file of --report. `began`: Unix time in milliseconds.
+// Returns the text for people; writes the file of --report. `began`: Unix time in milliseconds.
 std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                        const Requeue& requeue);
-// The file of --report alone.
+// Writes the file of --report alone.
 void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                   const Requeue& requeue);
-// torchrun around ddprun reads the root cause there, in its own format.
+// Writes the root cause for torchrun around ddprun, in its own format.
 void tell_outer_launcher(const supervise::Cause& cause, const facts::Snapshot& snapshot);
 
 }  // namespace ddprun::agent

@@ -111,7 +111,8 @@ void JobStore::tell_unproven(const boost::asio::ip::address& address) {
       "allow NETLINK_SOCK_DIAG or /proc/net/tcp there, or add --store-access host");
 }
 
-// The protocol has no answer that carries a reason: torch raises an exception about a closed connection.
+// Says why a connection was closed: the protocol has no answer that carries a reason, and torch raises an
+// exception about a closed connection.
 void JobStore::tell_closed(const std::string& what, bool memory) {
   if (closed_told_++ >= k_refusals_told) return console::say_detail(what);
   console::say_notice(what,
@@ -161,7 +162,7 @@ int JobStore::first_free(int port, int turn, int (JobStore::*take)(int)) {
   return chosen;
 }
 
-// From the end: the agents of other launches begin anywhere in the range.
+// Takes the first free port from the end of the range: the agents of other launches begin anywhere in it.
 int JobStore::first_free_of(std::pair<int, int> range, int (JobStore::*take)(int)) {
   for (int candidate = range.second; candidate >= range.first; --candidate) {
     try {
@@ -191,7 +192,7 @@ int JobStore::serve(int port) {
   return server_->port();
 }
 
-// The worker of rank 0 will listen here.
+// Keeps the port for the worker of rank 0, which will listen there.
 int JobStore::keep(int port) {
   const net::BoundSocket socket = net::bind_port(port, 0);
   if (socket.error != 0) {

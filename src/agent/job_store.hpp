@@ -44,11 +44,11 @@ class JobStore {
 
   // Allows connections from these numeric addresses, besides this host's.
   void allow(const std::vector<std::string>& addresses);
-  // Called for each connection, with how many are open.
+  // Sets the handler called for each connection, with the number of open ones.
   void when_connected(std::function<void(std::size_t)> handler) { connected_ = std::move(handler); }
   // Notes the torch version of the workers if it is known, before the first open().
   void note_torch(const std::string& version) { old_dialect_ = store::old_dialect_of(version); }
-  // `ask` is called for a connection from another host; judge() is the answer.
+  // Sets the question asked for a connection from another host; judge() is the answer.
   void when_remote(std::function<void(const rendezvous::ClientQuestion&)> ask) { ask_ = std::move(ask); }
   void judge(const rendezvous::ClientVerdict& verdict);
   // Returns the port workers are told. `worker_hosts`: the port is kept free instead of served. Throws Error.
@@ -58,10 +58,10 @@ class JobStore {
   void close();
   // Returns the server of the current attempt's store; nullptr: this process serves none.
   net::StoreServer* server() const { return server_.get(); }
-  // Workers are or were served in the current attempt, and none of them has connected.
+  // Reports whether workers are or were served in the current attempt, and none of them has connected.
   bool unused() const { return served_ && !(server_ ? server_->reached() : reached_); }
-  // A connection that reached the rendezvous' port and is no agent's. False: the store is not reached there
-  // now, and the socket is left alone.
+  // Adopts a connection that reached the rendezvous' port and is no agent's. False: the store is not reached
+  // there now, and the socket is left alone.
   bool adopt(boost::asio::ip::tcp::socket& socket, std::string& first_bytes);
 
  private:

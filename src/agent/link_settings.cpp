@@ -50,7 +50,8 @@ std::vector<std::string> own_addresses(const plan::NodeProposal& node, const fac
   return peers::crossing_addresses(site::prefer_site_interfaces(snapshot.host.addresses, node.site));
 }
 
-// Best first. Where the members can be told another way, any port will do in the end.
+// Returns the ports to bind, best first. If the members can learn the port another way, any port will do in
+// the end.
 std::vector<int> ports_to_bind(const plan::NodeProposal& node) {
   const plan::RendezvousPlan& rendezvous = node.rendezvous;
   std::vector<int> ports = rendezvous.ports.value;

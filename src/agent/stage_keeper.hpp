@@ -19,14 +19,14 @@ namespace ddprun::agent {
 
 class StageKeeper {
  public:
-  // `settled` is called once what was begun is done.
+  // Makes a keeper that calls `settled` once its work is done.
   StageKeeper(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
               workers::WorkerGroup& workers, std::function<void()> settled);
   StageKeeper(const StageKeeper&) = delete;
   StageKeeper& operator=(const StageKeeper&) = delete;
   ~StageKeeper() { end(); }
 
-  // "PORT/SECRET", for the announcement: where this host passes copies on; empty: nowhere.
+  // Returns "PORT/SECRET", for the announcement: the door where this host passes copies on; empty: none.
   const std::string& door() const { return door_; }
   // Reports whether the copies are there, or none are wanted.
   bool is_settled() const { return settled_; }

@@ -179,7 +179,7 @@ class StageProcess {
     }
   }
 
-  // The root has no room for itself: the other hosts may have.
+  // Passes the source on without a copy here: the root has no room for itself, but the other hosts may have.
   Staged pass_on_alone(std::size_t item, const staging::Manifest& manifest, const std::string& problem) {
     Staged staged;
     staged.failure = problem;
@@ -202,7 +202,7 @@ class StageProcess {
     return staged;
   }
 
-  // True where the copy was there. Throws Error, and leaves nothing then.
+  // Fills the copy. True if the copy was there already. Throws Error, and leaves nothing then.
   bool fill(std::size_t item, const staging::Manifest& manifest, const std::string& path, Staged& staged) {
     auto folder = std::make_unique<os::StageFolder>(path);
     const std::string name = staging::name_of(manifest.source), copy = folder->copy(name);
@@ -240,7 +240,7 @@ class StageProcess {
     return reused;
   }
 
-  // Its own text is read again, all of it.
+  // Checks a kept copy by reading all of it again.
   bool check_kept(const staging::Manifest& manifest, const os::StageFolder& folder, const std::string& copy) {
     const auto digest = folder.completed();
     if (!digest || !os::is_like(copy, manifest)) return false;
@@ -285,7 +285,7 @@ class StageProcess {
     }
   }
 
-  // The digest that the source tells; empty where this host reads it.
+  // Receives the contents. Returns the digest that the source sends; empty if this host reads it.
   std::string receive(std::size_t item, const staging::Manifest& manifest, os::StageWriter& writer,
                       os::StageDigest& digest) {
     std::uint64_t at = 0;

@@ -39,7 +39,7 @@ enum class StageNews : char { progress = 'P', detail = 'D', results = 'R' };
 std::string encode_staged(const std::vector<Staged>& staged);
 std::vector<Staged> decode_staged(std::string_view text);  // throws Error
 
-// In a forked child: until nothing comes from the other end of `socket` any more; ends the process.
+// Runs in a forked child until the other end of `socket` is closed; ends the process.
 [[noreturn]] void run_stage_process(StageOrder order, int socket);
 
 }  // namespace ddprun::agent

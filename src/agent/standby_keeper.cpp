@@ -63,7 +63,7 @@ void StandbyKeeper::note(const rendezvous::Modules& modules) {
   prepare();
 }
 
-// One node's workers stand for all.
+// Announces the modules of one node's workers, which stand for all.
 void StandbyKeeper::tell_others() {
   const bool tells =
       options::outlives_nodes(plans_.node->options) && plans_.attempt->assignment.node.value == 0;

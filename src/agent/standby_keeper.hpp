@@ -24,13 +24,13 @@ class StandbyKeeper {
  public:
   using Tell = std::function<void(rendezvous::AgentMessage)>;
 
-  // `expected`: of a share that this agent would have if it took the place of another.
+  // Makes a keeper. `expected`: plan of the share that this agent would have if it took the place of another.
   StandbyKeeper(boost::asio::io_context& context, const Plans& plans, plan::LaunchPlan expected,
                 const facts::HostFacts& host, workers::WorkerGroup& workers, Tell tell);
 
   void begin_attempt();  // its workers are about to be started
   void note_start(std::size_t worker);
-  // Other agents' workers have loaded these, and this one stands by.
+  // Notes the modules that other agents' workers have loaded, while this agent stands by.
   void note(const rendezvous::Modules& modules);
   void note_staged(const std::vector<staging::Mapping>& staged) { expected_.staged = staged; }
   void end_attempt();  // or it is about to be stopped

@@ -79,7 +79,7 @@ void StatusService::show(status::JobStatus status, bool stacks) {
   (stacks ? stacks_server_ : server_)->answer(status::render_status(status));
 }
 
-// One measurement at a time serves all that ask meanwhile for no more than it looks at.
+// Measures once for all that ask meanwhile for no more than it looks at.
 void StatusService::measure(os::Depth depth, Measured done) {
   if (const status::NodeStatus status = workers_.status(); status.workers.empty()) return done(status);
   if (usage_ && depth <= depth_) return measured_for_.push_back(std::move(done));
@@ -118,7 +118,8 @@ void StatusService::begin_measurement() {
   }
 }
 
-// While one is still being written, as on a disk that hangs, no other record is.
+// Returns the places to look at. While one record is still being written, as on a disk that hangs, no other
+// is.
 os::WorkerPlaces StatusService::places() const {
   os::WorkerPlaces places = workers_.places();
   if (writing_) places.records.clear();

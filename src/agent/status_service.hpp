@@ -23,7 +23,7 @@ namespace ddprun::agent {
 
 class StatusService {
  public:
-  // `began`: when this agent did, Unix time in milliseconds.
+  // Makes the service. `began`: when this agent began, Unix time in milliseconds.
   StatusService(boost::asio::io_context& context, const Plans& plans, workers::WorkerGroup& workers,
                 std::int64_t began)
       : context_(context),
@@ -37,7 +37,7 @@ class StatusService {
   // Receives what this host's workers use, and where they are; called once, now or later.
   using Measured = std::function<void(const status::NodeStatus&)>;
   void measure(os::Depth depth, Measured done);
-  // The coordinator was asked; `otherwise` is called where it does not answer in time.
+  // Waits for the coordinator, which was asked; calls `otherwise` if it does not answer in time.
   void wait_for_job(bool stacks, std::function<void()> otherwise);
   void note(const rendezvous::NodeShown& shown);
   void show(const rendezvous::JobShown& shown);

@@ -96,10 +96,10 @@ struct Allocation {
   friend bool operator==(const Allocation&, const Allocation&) = default;
 };
 
-// The place of this process' host in the order of ranks; nothing where no variable tells.
+// Returns the place of this process' host in the order of ranks; nullopt if no variable tells.
 Sourced<std::optional<NodeIndex>> node_rank_of(const Allocation& allocation);
 
-// This process' host among `hosts`; nothing where it is not told.
+// Returns this process' host among `hosts`; nullptr if it is not known.
 const Host* find_own_host(const Allocation& allocation);
 
 std::string to_string(facts::Scheduler scheduler);  // "none", "manual", "slurm"

@@ -213,7 +213,7 @@ bool continues(const Numbered& low, const Numbered& last, const Numbered& next) 
          next.digits == fmt::format("{:0{}}", next.number, low.digits.size());
 }
 
-// Zeros that every name of the group starts with, leaving at least one digit.
+// Counts the zeros that every name of the group starts with, leaving at least one digit.
 std::size_t shared_zeros(const std::vector<Numbered>& names) {
   std::size_t shared = names[0].digits.size() - 1;
   for (const Numbered& name : names) {

@@ -25,7 +25,7 @@ namespace {
 
 constexpr Milliseconds k_longest_telling{30000};
 
-// The place is only for the front end's messages and its count of who is there.
+// Returns the place, only for the front end's messages and its count of connected agents.
 int place_of(const facts::Snapshot& snapshot) {
   const auto rank = facts::find_variable(snapshot, allocation::k_started_rank_variable);
   return static_cast<int>(rank ? parse_integer(*rank).value_or(-1) : -1);

@@ -95,20 +95,22 @@ void read_hostfile(facts::Snapshot& snapshot, options::Options& options) {
   }
 }
 
-// Several nodes without numbers: who has the coordinator's address shows only in what its name leads to.
+// Looks up the coordinator's name if several nodes have no numbers: only its addresses show which node has
+// it.
 void look_up_coordinator(facts::Snapshot& snapshot, const options::Options& options) {
   const std::string name = allocation::name_to_look_up(snapshot, options.place);
   if (!name.empty()) snapshot.names[name] = join(os::look_up_name(name), " ");
 }
 
-// A site that the user names by its file; it is of this machine even where the snapshot is of another.
+// Adds the site that the user names by its file; it is of this machine even if the snapshot is of another.
 void add_site_file(facts::Snapshot& snapshot, const options::Options& options) {
   if (!site::names_site_file(options.site)) return;
   const auto told = facts::find_variable(snapshot, allocation::k_started_site_variable);
   snapshot.files[options.site] = told ? *told : os::read_file(options.site, facts::k_site_file_limit);
 }
 
-// A site's profile is known once the options are read, and may have options for what they leave open.
+// Follows a site's profile, which is known once the options are read, and may have options for what they
+// leave open.
 bool follow_site_options(const facts::Snapshot& snapshot, command_line::OptionLayers& layers,
                          options::Options& options) {
   if (!options.capture_file.empty()) return false;
@@ -120,7 +122,7 @@ bool follow_site_options(const facts::Snapshot& snapshot, command_line::OptionLa
   return true;
 }
 
-// --dry-run=svg FILE.svg: no training script ends like that.
+// Takes FILE.svg of --dry-run=svg from the command: no training script ends like that.
 void take_picture_file(options::Options& options) {
   if (options.dry_run != options::DryRun::svg || options.command.empty()) return;
   if (!options.command.front().ends_with(".svg")) return;
@@ -133,7 +135,7 @@ void take_picture_file(options::Options& options) {
   options.command.clear();
 }
 
-// A description that stands for this machine has to know its CPUs.
+// Uses a description as this machine's topology; it has to know this machine's CPUs.
 void use_topology(facts::HostFacts& host, facts::Topology topology) {
   const std::vector<int> known = facts::all_cpus(topology);
   if (!std::includes(known.begin(), known.end(), host.allowed_cpus.begin(), host.allowed_cpus.end())) {
@@ -160,7 +162,8 @@ void look_at_hardware(facts::Snapshot& snapshot, options::Options& options, bool
   if (options.snapshot_file.empty()) os::capture_hardware(snapshot.host, {wants_topology, true});
 }
 
-// A person who looks at the plan sees the node in any case. A GPU may show to the driver's library only.
+// Reports whether the topology is wanted. A person who looks at the plan sees the node in any case. A GPU may
+// show to the driver's library only.
 bool wants_topology(const facts::Snapshot& snapshot, const options::Options& options,
                     const allocation::Allocation& allocation) {
   if (options.bind.mode == options::BindMode::none && !options.nic.value) return false;
@@ -174,7 +177,7 @@ void ask_libraries(facts::Snapshot& snapshot, const options::Options& options) {
     probes::ask_slurm_for_end(snapshot);
 }
 
-// Said for all hosts at once, when they have met.
+// Reports whether the notice is shown for all hosts at once, when they have met.
 bool waits_for_others(const plan::NodeProposal& node, const allocation::Notice& notice) {
   return node.rendezvous.agents > 1 && !node.missing_gpus.empty() &&
          notice == plan::describe_missing_gpus(node.host, node.missing_gpus);
@@ -199,7 +202,7 @@ std::optional<allocation::Notice> drop_left_over(facts::Snapshot& snapshot) {
   return notice;
 }
 
-// This host's, to a person or a program.
+// Reports whether this host's plan is shown, to a person or a program.
 bool shows_plan(const options::Options& options) {
   const bool shown = options.dry_run == options::DryRun::text || options.dry_run == options::DryRun::json;
   return shown && options.snapshot_file.empty();
@@ -238,8 +241,8 @@ console::Talk talk_of(const options::Options& options) {
                            : console::Talk::normal;
 }
 
-// All of this host that planning asks for beside what capture_snapshot found, and what the options leave to
-// files.
+// Reads all of this host that planning asks for beside what capture_snapshot found, and what the options
+// leave to files.
 void read_named_files(facts::Snapshot& snapshot, command_line::OptionLayers& layers,
                       options::Options& options) {
   take_picture_file(options);
@@ -249,7 +252,7 @@ void read_named_files(facts::Snapshot& snapshot, command_line::OptionLayers& lay
   if (follow_site_options(snapshot, layers, options)) read_hostfile(snapshot, options);
 }
 
-// Another host's facts instead of this one's, with the options of this command line: the PET_ variables of
+// Replaces this host's facts by another host's, with the options of this command line: the PET_ variables of
 // that host count, not ours.
 std::optional<allocation::Notice> become_snapshot(facts::Snapshot& snapshot, options::Options& options) {
   const std::vector<std::string> arguments = snapshot.arguments;
@@ -264,7 +267,7 @@ std::optional<allocation::Notice> become_snapshot(facts::Snapshot& snapshot, opt
   return left_over;
 }
 
-// `environment` is what it was before anything was removed from it.
+// Writes the capture. `environment` is the one before any variable was removed from it.
 int capture(facts::Snapshot& snapshot, options::Options& options, facts::Environment environment) {
   os::capture_remote_launchers(snapshot, selflaunch::all_remote_launcher_programs());
   look_at_hardware(snapshot, options, options.bind.mode != options::BindMode::none || options.nic.value);

@@ -19,7 +19,7 @@ enum class StartStage {
   interpreter,        // the file is there, what its first line (or its loader) names is not
 };
 
-// "exec", "working directory", ...
+// Returns "exec", "working directory", ...
 inline std::string_view stage_name(StartStage stage) {
   constexpr std::string_view k_names[] = {"process",           "parent death", "group",   "terminal",
                                           "working directory", "descriptors",  "signals", "exec",

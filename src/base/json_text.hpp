@@ -7,8 +7,8 @@
 
 namespace ddprun {
 
-// A discarded value (is_discarded(), no object and no array) where the text is not JSON or has a number that
-// is too large; nothing is thrown.
+// Reads JSON. Returns a discarded value (is_discarded(), no object and no array) if the text is not JSON or
+// has a number that is too large; throws nothing.
 nlohmann::json read_json_text(std::string_view text);
 nlohmann::ordered_json read_ordered_json_text(std::string_view text);
 

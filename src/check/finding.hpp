@@ -26,8 +26,8 @@ inline void report(std::vector<Finding>& findings, Mark mark, const char* subjec
   findings.push_back({mark, subject, {host}, std::move(what), std::move(fix)});
 }
 
-// Everything that is wrong with these nodes, errors first, equal findings of several nodes as one. Nothing
-// for sound ones. `records` in the order of the ranks.
+// Returns everything that is wrong with these nodes, errors first, equal findings of several nodes as one.
+// Empty for sound nodes. `records` in the order of the ranks.
 std::vector<Finding> judge(const std::vector<HostRecord>& records);
 
 // Judge one subject each, and add what they find. Subjects of one node:
@@ -40,12 +40,12 @@ void judge_connections(const std::vector<HostRecord>& records, std::vector<Findi
 void judge_peer_names(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 void judge_likeness(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 
-// Variables that are known to slow a training down or to make it fail: HostRecord::variables has those that
-// are set.
+// Returns the variables that are known to slow a training down or to make it fail: HostRecord::variables has
+// those that are set.
 std::vector<std::string> known_variables();
 
-// The ranks of which a connection fails, or looks slow beside the others: worth a second measurement, alone,
-// before anybody is told.
+// Returns the ranks of which a connection fails, or looks slow beside the others: worth a second measurement,
+// alone, before it is reported.
 std::vector<int> doubtful_connections(const std::vector<HostRecord>& records);
 
 }  // namespace ddprun::check

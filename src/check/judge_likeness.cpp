@@ -37,7 +37,7 @@ const Alike k_versions[] = {
     {"kernel", Mark::warning, "report it to the site if a problem occurs on some of these nodes only"},
 };
 
-// The fewest first: they are what a reader looks for.
+// Sorts the fewest first: they are what a reader looks for.
 std::vector<std::pair<std::string, std::vector<std::string>>> by_rarity(const HostsByValue& groups) {
   std::vector<std::pair<std::string, std::vector<std::string>>> sorted(groups.begin(), groups.end());
   std::ranges::stable_sort(
@@ -87,7 +87,7 @@ std::string list_gpus(const HostRecord& record) {
   return join(parts, " and ");
 }
 
-// To the nearest GiB: firmware and kernels reserve a little more on one node than on its neighbour.
+// Rounds to the nearest GiB: firmware and kernels reserve a little more on one node than on its neighbour.
 std::string describe_memory(const HostRecord& record) {
   constexpr std::uint64_t k_step = std::uint64_t{8} << 30;
   return record.memory < k_step ? std::string("less than 8 GiB")

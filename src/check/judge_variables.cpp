@@ -86,7 +86,7 @@ bool counts(const HurtfulVariable& row, const HostRecord& record, bool several) 
   return true;
 }
 
-// gloo wants whole names, NCCL beginnings of names.
+// Judges the value: gloo wants whole names, NCCL beginnings of names.
 void judge_interface(const HostRecord& record, const char* name, bool exact, std::vector<Finding>& findings) {
   const auto set = record.variables.find(name);
   if (set == record.variables.end() || set->second.empty() || set->second.front() == '^') return;

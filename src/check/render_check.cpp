@@ -113,7 +113,7 @@ void add_nodes(const CheckResult& result, render::CellTable& table) {
     table.line(fmt::format("and {} more", result.records.size() - k_most_rows));
 }
 
-// "Python 3.11, torch 2.13.0" where all have the same; what differs is a finding.
+// Returns "Python 3.11, torch 2.13.0" if all have the same; a difference is a finding.
 std::string describe_same(const std::vector<HostRecord>& records) {
   std::vector<std::string> parts;
   for (const auto& entry : records.front().versions) {
@@ -126,7 +126,7 @@ std::string describe_same(const std::vector<HostRecord>& records) {
   return join(parts, ", ");
 }
 
-// One line each, for grep.
+// Returns one line for each, for grep.
 std::string describe(const Finding& finding) {
   const std::string hosts = printable(allocation::compress_hostlist(finding.hosts), 400);
   return fmt::format("  {}: {}: {}: {}\n    fix: {}\n", name_of(finding.mark), hosts, finding.subject,

@@ -24,7 +24,7 @@ std::string first_word(const char* words) {
 
 bool is_option_word(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
 
-// argparse's rule: a negative number or a text with blanks is a value although it begins with '-'.
+// Follows argparse's rule: a negative number or a text with blanks is a value although it begins with '-'.
 bool is_taken_for_option(std::string_view word) {
   return is_option_word(word) && word.find(' ') == std::string_view::npos && !parse_number(word);
 }
@@ -127,7 +127,7 @@ class Scanner {
     add(option, joined);
   }
 
-  // "-r3", "-r=3", "-r 3", "-mv".
+  // Takes "-r3", "-r=3", "-r 3", "-mv".
   void take_short(const std::string& word) {
     for (std::size_t at = 1; at < word.size(); ++at) {
       const auto option = std::find_if(table_.begin(), table_.end(),

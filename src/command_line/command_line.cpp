@@ -31,7 +31,7 @@ void apply(Draft& draft, const OptionEntry& option, const Sourced<std::string>& 
   }
 }
 
-// One after the other would cost the user a try each.
+// Refuses all unsupported options at once: one after the other would cost the user a try each.
 void refuse_unsupported(const std::vector<Unsupported>& refusals) {
   if (refusals.empty()) return;
   if (refusals.size() == 1) throw refusals.front();
@@ -44,8 +44,8 @@ void refuse_unsupported(const std::vector<Unsupported>& refusals) {
   throw UsageError(join(origins, ", ") + " are not supported yet", join(hints, "\nhint: "));
 }
 
-// CLI11 gets full names with separate values, the form in which it takes any text for a value. It hears of
-// those options only that are there: each that it hears of it compares with all before.
+// Applies the command line. CLI11 gets full names with separate values, the form in which it takes any text
+// for a value. It gets only the options that are there: each that it gets it compares with all before.
 void apply_command_line(Draft& draft, std::vector<std::string> words) {
   CLI::App app;
   app.set_help_flag();
@@ -99,7 +99,7 @@ bool is_settled(const options::GivenOptions& above, std::string_view name) {
          });
 }
 
-// A flag that is off here is not asked for further down.
+// Applies a value from a lower layer. A flag that is off here is not asked for further down.
 void apply_below(Draft& draft, const options::GivenOptions& above, const OptionEntry& option,
                  const Sourced<std::string>& given) {
   if (is_settled(above, option.name)) return;
@@ -134,8 +134,8 @@ void note(Draft& draft, const std::string& what, const std::string& why) {
   draft.notices.push_back({what, why});
 }
 
-// torchrun's --standalone replaces everything that says where the others are without a word; here the user
-// can read it.
+// Applies torchrun's --standalone, which replaces without a word everything that says where the others are;
+// here the user can read it.
 void settle_standalone(Draft& draft) {
   allocation::PlaceOptions& place = draft.place;
   if (!place.standalone) return;
@@ -174,7 +174,7 @@ void follow_master_variables(Draft& draft, const facts::Environment& environment
   if (!place.address) place.likely_address = exported.address;
 }
 
-// torchrun's own variable for how much it tells.
+// Follows torchrun's own variable for how much it logs.
 void follow_log_level(Draft& draft, const facts::Environment& environment) {
   const auto level = environment.find("LOGLEVEL");
   if (level == environment.end() || draft.quiet) return;
@@ -248,7 +248,7 @@ Milliseconds time_of_conf(const Draft& draft, const std::string& key, const std:
       "give seconds above 0");
 }
 
-// torchrun's static rendezvous calls its patience timeout, the dynamic one join_timeout.
+// Settles --rdzv-conf: torchrun's static rendezvous calls its patience timeout, the dynamic one join_timeout.
 void settle_conf(Draft& draft) {
   if (!draft.conf) return;
   std::map<std::string, std::string> conf = draft.conf->value;
@@ -272,7 +272,8 @@ void settle_conf(Draft& draft) {
   }
 }
 
-// "package.module:function", which torchrun's Python interface takes and a launcher of programs cannot.
+// Reports whether the text is "package.module:function", which torchrun's Python interface takes and a
+// launcher of programs cannot.
 bool names_function(std::string_view text) {
   const auto is_dotted_name = [](std::string_view name) {
     return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
@@ -362,7 +363,8 @@ void settle_shutdown(Draft& draft, const facts::Environment& environment) {
   apply(draft, *option, {variable->second, variable->first});
 }
 
-// --restart-policy never is --max-restarts 0: the workers, the other agents and the plan see that number.
+// Settles the restarts. --restart-policy never is --max-restarts 0: the workers, the other agents and the
+// plan see that number.
 void settle_restarts(Draft& draft) {
   options::Options& options = draft;
   const Sourced<options::RestartRule>& rule = options.restarts.rule;
@@ -385,7 +387,7 @@ void settle_restarts(Draft& draft) {
     note(draft, progress->second + " has no effect", rule.origin + " always restarts without progress too");
 }
 
-// torchrun's own variable for its template.
+// Settles the output by torchrun's own variable for its template.
 void settle_output(Draft& draft, const facts::Environment& environment) {
   refuse_together(draft, "logs", "log-dir");
   for (const char* name : {"log-rotate", "timestamps", "log-compress"}) {

@@ -13,13 +13,14 @@ namespace ddprun::command_line {
 
 namespace {
 
-// These print something and end, or are about a single run.
+// Reports whether the option prints something and ends, or is about a single run.
 bool belongs_on_command_line(const OptionEntry& option) {
   static const std::vector<std::string_view> k_single{"capture", "snapshot", "dry-run", "print-config"};
   return option.group == OptionGroup::about || std::ranges::find(k_single, option.name) != k_single.end();
 }
 
-// Missing is fine; a folder on the way that may not be entered is not, since it may hold a file.
+// Reports whether the file is missing, which is fine; a folder on the way that may not be entered is not,
+// since it may hold a file.
 bool is_missing(const std::string& file) {
   std::error_code error;
   const auto status = std::filesystem::status(file, error);

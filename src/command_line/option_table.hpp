@@ -77,7 +77,7 @@ struct OptionEntry {
 
 const std::vector<OptionEntry>& option_table();
 
-// "PET_NPROC_PER_NODE"; empty where there is no such variable.
+// Returns "PET_NPROC_PER_NODE"; empty if there is no such variable.
 std::string variable_of(const OptionEntry& option);
 
 }  // namespace ddprun::command_line

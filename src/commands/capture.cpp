@@ -29,7 +29,7 @@ std::vector<std::string> recognising_variables(const facts::Snapshot& snapshot) 
   }
 }
 
-// `ddprun --capture train.py` names the script, which is not to be lost for it.
+// Refuses to overwrite a script: `ddprun --capture train.py` names it, and it must not be lost.
 void refuse_overwriting(const std::string& path) {
   const std::string contents = os::read_head(path, facts::k_snapshot_limit);
   if (contents.empty()) return;
@@ -43,7 +43,8 @@ void refuse_overwriting(const std::string& path) {
 
 }  // namespace
 
-// Only the user reads it until it is sent to somebody: what is no secret to the tables may be one.
+// Writes the capture so that only the user can read it, until it is sent to somebody: a value that is no
+// secret to the tables may be one.
 int write_capture(const facts::Snapshot& snapshot, const options::Options& options) {
   const std::string& path = options.capture_file;
   const facts::Snapshot clean = facts::without_secrets(snapshot, recognising_variables(snapshot));

@@ -43,7 +43,7 @@ std::optional<std::string> get_until(net::StoreClient& store, const std::string&
   return store.get(key, std::max(left, Milliseconds{1}));
 }
 
-// Several workers of one host are one node.
+// Adds a worker; several workers of one host are one node.
 void add_worker(std::vector<MetNode>& nodes, const MetNode& worker) {
   auto node = std::ranges::find_if(nodes, [&](const MetNode& each) { return each.host == worker.host; });
   if (node == nodes.end()) node = nodes.insert(node, worker);

@@ -26,15 +26,15 @@ class CheckMeeting {
   // Joins a meeting of `world` workers. In a world of one it connects to no store.
   CheckMeeting(int rank, int world, const std::string& address, int port);
 
-  // This node's address on the way to the store; empty in a world of one.
+  // Returns this node's address on the way to the store; empty in a world of one.
   std::string local_address() const;
 
   // Tells the others of this worker, and returns the nodes in the order of the ranks, each with its first
   // worker. Workers that do not come within the limit are left out; rank 0 is told their ranks.
   std::vector<MetNode> meet(const MetNode& own, std::vector<int>& missing);
 
-  // Rank 0 gets the records of all nodes but its own, in the order of the ranks, and the names of nodes that
-  // gave none within the limit.
+  // Gives this node's record to rank 0; rank 0 collects the records of all nodes but its own, in the order of
+  // the ranks, and the names of nodes that gave none within the limit.
   void give(const check::HostRecord& record, int round);
   std::vector<check::HostRecord> collect(const std::vector<MetNode>& nodes, int round,
                                          std::vector<std::string>& silent);
@@ -45,8 +45,8 @@ class CheckMeeting {
   // Waits until a worker has given its record of the round.
   void wait_for(int rank, int round);
 
-  // All workers, not only the first of each node: whether torch is tried, and what it measured. collect_deep
-  // gives the ranks that gave nothing within three minutes an error.
+  // Tells all workers, not only the first of each node, whether torch is tried, and collects what it
+  // measured. collect_deep gives the ranks that gave nothing within three minutes an error.
   void call_deep(bool go);
   bool called_deep();
   void give_deep(const check::DeepResult& result);

@@ -105,7 +105,7 @@ class CheckNode {
             measured.rate, measured.path_mtu, measured.problem, measured.stalled, {}};
   }
 
-  // To the first node and to the next one in a ring, as far as these differ.
+  // Measures the connections to the first node and to the next one in a ring, as far as these differ.
   void measure_connections() {
     if (rank_ != 0 && next_node().rank != 0)
       record_.connections.push_back(measure(nodes_.front(), std::nullopt));
@@ -128,7 +128,7 @@ class CheckNode {
     }
   }
 
-  // One after the other, so that none disturbs the other; where that would take long, all at a time.
+  // Measures one after the other, so that none disturbs the other; if that would take long, all at a time.
   void take_turn(const std::vector<int>& ranks) {
     const auto turn = std::ranges::find(ranks, rank_);
     if (turn == ranks.end()) return;

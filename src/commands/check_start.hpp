@@ -13,7 +13,7 @@ namespace ddprun::commands {
 // to the end of --exclude-file.
 void check_before_start(const plan::NodeProposal& node, const facts::Snapshot& snapshot);
 
-// On the host that reads it. Throws Error for a path of --stage that is not there.
+// Checks the paths on the host that reads them. Throws Error for a path of --stage that is not there.
 void check_staged(const plan::NodeProposal& node, const facts::Snapshot& snapshot);
 
 }  // namespace ddprun::commands

@@ -28,13 +28,15 @@ constexpr const char* k_clear = "\x1b[H\x1b[J";
 
 using Jobs = std::vector<status::JobStatus>;
 
-// A job of Slurm is known with its step, 29.0, and one of PBS with its server, 29.ctl; people type 29.
+// Reports whether the job has that name. A job of Slurm is known with its step, 29.0, and one of PBS with its
+// server, 29.ctl; people type 29.
 bool is_named(const status::JobStatus& job, const std::string& name) {
   return name.empty() || job.job == name || job.job.starts_with(name + ".") ||
          std::to_string(job.pid) == name;
 }
 
-// Several ddprun of one job on this host: one that has asked its coordinator shows all of it.
+// Returns one of several ddprun processes of one job on this host: one that has asked its coordinator shows
+// all of it.
 Jobs without_covered(const Jobs& jobs) {
   Jobs kept;
   for (const status::JobStatus& job : jobs) {
@@ -87,7 +89,8 @@ std::string describe(const Jobs& now, const Jobs& before, options::StatusForm fo
 
 Found ask_for_status(const std::string& name) { return ask(os::list_status_sockets(), name); }
 
-// Only of those that are meant: to take stacks stops a process for a moment, and is noted in its job's files.
+// Asks only the jobs that are meant: to take stacks stops a process for a moment, and is noted in its job's
+// files.
 Found ask_for_stacks(const std::string& name) {
   if (name.empty()) return ask(os::list_status_sockets(os::Asks::stacks), name);
   const auto [named, silent] = ask_for_status(name);

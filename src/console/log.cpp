@@ -45,7 +45,7 @@ void write(spdlog::level::level_enum level, const std::string& text) {
   state.writer ? state.writer(message + "\n") : state.lines->log(level, message);
 }
 
-// "14:03:22.120 n2: ": several hosts' details may end up in one log.
+// Returns "14:03:22.120 n2: ": several hosts' details may end up in one log.
 std::string time_and_host() {
   const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
   const auto seconds = std::chrono::system_clock::to_time_t(now);

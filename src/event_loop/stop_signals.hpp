@@ -8,7 +8,7 @@
 
 namespace ddprun::event_loop {
 
-// --signals-to-handle and SIGTERM, which stops whatever else does; else TERM, INT, HUP and QUIT.
+// Returns --signals-to-handle and SIGTERM, which stops whatever else does; else TERM, INT, HUP and QUIT.
 std::vector<int> stop_signals_of(const options::Options& options);
 bool is_stop_signal(int number, const options::Options& options);
 // Reports whether a person sent it, so that a second one means "at once". A scheduler asks several times on

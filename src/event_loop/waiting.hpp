@@ -19,7 +19,7 @@ inline bool is_cancelled(const boost::system::error_code& error, const char* wha
   throw os::system_failure(std::string("cannot wait for ") + what, error.value());
 }
 
-// A sentence for whoever reads the report.
+// Returns a sentence for the reader of the report.
 inline std::string describe_exception(const std::exception& exception) {
   if (dynamic_cast<const Error*>(&exception) != nullptr) return exception.what();
   if (const auto* refused = dynamic_cast<const boost::system::system_error*>(&exception))

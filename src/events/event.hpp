@@ -52,7 +52,7 @@ struct Event {
 inline constexpr std::size_t k_max_event = 16384;  // bytes of a line; what is longer loses its last lines
 
 std::string name_of(EventKind kind);
-// One line with its end; text that is not UTF-8 is replaced.
+// Renders one line with its end; text that is not UTF-8 is replaced.
 std::string render_event(const Event& event);
 // Returns nullopt for a line that is no event.
 std::optional<Event> parse_event(std::string_view line);

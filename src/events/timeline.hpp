@@ -50,15 +50,16 @@ struct Timeline {
   int exit_code = 0;
 };
 
-// The last job of the file. Lines that are no events are left out.
+// Makes the timeline of the file's last job. Lines that are no events are left out.
 Timeline make_timeline(std::string_view events);
 
-// One page without scripts or anything from elsewhere: hosts with their ranks, folded where they are many.
+// Renders one page without scripts or anything from elsewhere: hosts with their ranks, folded if they are
+// many.
 std::string render_timeline_html(const Timeline& timeline);
-// The same in 100 columns.
+// Renders the same in 100 columns.
 std::string render_timeline_text(const Timeline& timeline);
 
-// "03:07", "1:02:03" since the beginning.
+// Returns "03:07", "1:02:03" since the beginning.
 std::string describe_moment(std::int64_t milliseconds);
 
 }  // namespace ddprun::events

@@ -19,7 +19,7 @@ struct Binding {
   friend bool operator==(const Binding&, const Binding&) = default;
 };
 
-// "CPUs 24-31,88-95, memory preferred on node 3"; without CPUs or policy that part is left out.
+// Returns "CPUs 24-31,88-95, memory preferred on node 3"; without CPUs or policy that part is left out.
 std::string describe(const Binding& binding);
 
 }  // namespace ddprun::facts

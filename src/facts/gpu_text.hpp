@@ -28,9 +28,10 @@ struct KfdGpu {
 };
 std::optional<KfdGpu> parse_kfd_properties(std::string_view text);
 
-// "0x0bd5\n" of a PCI device's `vendor` and `device` files.
+// Parses "0x0bd5\n" of a PCI device's `vendor` and `device` files.
 std::optional<std::uint32_t> parse_pci_id(std::string_view text);
-// Intel's cards (Max, Flex, Arc); graphics built into processors are not what a job is placed on.
+// Reports whether it is one of Intel's cards (Max, Flex, Arc); graphics built into processors are not what a
+// job is placed on.
 bool is_intel_accelerator(std::uint32_t vendor, std::uint32_t device);
 // Returns the tiles of such a card: the Max 1550 has two, each a device of its own for Level Zero.
 int tiles_of_intel(std::uint32_t device);

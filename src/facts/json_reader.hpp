@@ -113,7 +113,7 @@ class JsonReader {
     }
   }
 
-  // The object at `key`, or an empty one.
+  // Returns the object at `key`, or an empty one.
   JsonReader child(const std::string& key) {
     static const Json k_empty = Json::object();
     const Json* const value = find(key);
@@ -136,7 +136,7 @@ class JsonReader {
   [[noreturn]] void fail(const std::string& where, const std::string& why) const {
     source_.refuse(fmt::format("{} {}", printable(where), why));
   }
-  // The path of one of its keys: "host.gpus".
+  // Returns the path of one of its keys: "host.gpus".
   std::string name(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
  private:

@@ -27,7 +27,7 @@ struct LinedJson {
 // Refuses what is no object, repeated keys, deep nesting and more than `limit` bytes.
 LinedJson read_lined_json(const std::string& text, std::string subject, std::string hint, std::size_t limit);
 
-// The members of an object of `source`, which is `file`. Throws UsageError where one is no text, number or
+// Reads the members of an object of `source`, which is `file`. Throws UsageError if one is no text, number or
 // truth value.
 std::vector<OptionText> read_option_texts(const LinedJson& source, const LinedJson::Json& object,
                                           const std::string& file);

@@ -28,7 +28,7 @@ inline constexpr std::string_view k_pmi_finalize = "cmd=finalize\n";
 inline constexpr std::string_view k_pmi_finalized = "cmd=finalize_ack";
 
 using PmiLine = std::map<std::string, std::string>;
-// "cmd=put_result rc=0"; nothing where a word has no '=', or none is "cmd".
+// Parses "cmd=put_result rc=0"; nullopt if a word has no '=', or none is "cmd".
 std::optional<PmiLine> parse_pmi_line(std::string_view line);
 
 // Reports whether one of `size` processes shares its node with another, from "(vector,(0,2,1))": blocks of
@@ -42,7 +42,7 @@ struct KeyValueAnswer {
   std::string text;  // told: the coordinator's value; failed: why, one sentence
   friend bool operator==(const KeyValueAnswer&, const KeyValueAnswer&) = default;
 };
-// One line without its end, and back; what is no answer is a failure that says so.
+// Renders one line without its end, and parses it; text that is no answer is a failure that says so.
 std::string render_answer(const KeyValueAnswer& answer);
 KeyValueAnswer parse_answer(std::string_view line);
 
@@ -61,7 +61,7 @@ class PmiConversation {
   std::string take(std::string_view line);  // an answer without its end; the next request, empty when over
   bool over() const { return answer_.has_value(); }
   const KeyValueAnswer& answer() const { return *answer_; }
-  // "said nothing to get_maxes": for the sentence of who waited in vain.
+  // Returns "said nothing to get_maxes": for the sentence about a wait without result.
   std::string asked() const;
 
  private:

@@ -42,8 +42,8 @@ ProgramKind judge_program(std::string_view word, bool directory, bool may_execut
 // torchrun); else `python3` and `python` on PATH.
 std::vector<std::string> python_candidates(const Environment& environment);
 
-// `python` where PATH leads to that of VIRTUAL_ENV or CONDA_PREFIX; else the path of the first candidate that
-// `programs` knows as executable.
+// Returns `python` if PATH leads to that of VIRTUAL_ENV or CONDA_PREFIX; else the path of the first candidate
+// that `programs` knows as executable.
 std::optional<std::string> choose_python(const Environment& environment,
                                          const std::map<std::string, ProgramFacts>& programs);
 

@@ -95,12 +95,12 @@ bool takes_secret(const std::string& word, std::string_view also) {
          (word == also || is_secret_option(word));
 }
 
-// mpiexec -genv NAME VALUE
+// Reports whether it is mpiexec -genv NAME VALUE.
 bool gives_variable(std::string_view option, std::string_view name) {
   return (option == "-genv" || option == "-env") && is_secret_variable(name);
 }
 
-// The name and the password follow it, user:password.
+// Reports whether the name and the password follow it, user:password.
 bool is_user_option(std::string_view word) {
   return word == "-u" || word == "--user" || word == "--proxy-user";
 }
@@ -130,7 +130,7 @@ std::vector<std::string> mask_words(const std::vector<std::string>& words, std::
 
 namespace {
 
-// A launcher's title ends with our own arguments, where -p is no partition.
+// Masks a launcher's title without its end: that has our own arguments, where -p is no partition.
 std::string without_own_secrets(std::string_view title, const std::vector<std::string>& arguments,
                                 const std::vector<std::string>& masked) {
   std::vector<std::string> words = split_words(title);

@@ -91,11 +91,12 @@ struct Snapshot {
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
 
-// The value of a variable; nothing when unset. An empty variable is an empty string.
+// Returns the value of a variable; nullopt when unset. An empty variable is an empty string.
 std::optional<std::string> find_variable(const Snapshot& snapshot, const std::string& name);
 
-// The file with the hosts of a PBS job: PBS_NODEFILE, else where OpenPBS puts it unless it was installed
-// elsewhere, since the tasks of pbsdsh on the first host have no such variable. Empty outside a job.
+// Returns the file with the hosts of a PBS job: PBS_NODEFILE, else where OpenPBS puts it unless it was
+// installed elsewhere, since the tasks of pbsdsh on the first host have no such variable. Empty outside a
+// job.
 std::string find_pbs_node_file(const Environment& environment);
 
 // Returns what --capture writes: variables that planning reads or that describe the site (facts/secrets.hpp
@@ -106,12 +107,12 @@ Snapshot without_secrets(const Snapshot& snapshot, const std::vector<std::string
 // A longer file is refused before it is parsed.
 inline constexpr std::size_t k_snapshot_limit = 4 << 20;
 
-// JSON with a stable order of keys that ends with a line end. Text that is not UTF-8 survives: such a byte is
-// written as the four characters \xNN, and so is a backslash before an x (\x5cx); parse_snapshot turns them
-// back.
+// Renders JSON with a stable order of keys that ends with a line end. Text that is not UTF-8 survives: such a
+// byte is written as the four characters \xNN, and so is a backslash before an x (\x5cx); parse_snapshot
+// turns them back.
 std::string render_snapshot(const Snapshot& snapshot);
-// A key that is absent has its default, except "format". Throws Error naming `source`, the line or key and
-// what is wrong with it; unknown and repeated keys are errors.
+// Parses a snapshot. A key that is absent has its default, except "format". Throws Error naming `source`, the
+// line or key and what is wrong with it; unknown and repeated keys are errors.
 Snapshot parse_snapshot(const std::string& json, const std::string& source);
 
 }  // namespace ddprun::facts

@@ -19,7 +19,7 @@ StepOptions parse_step_options(const std::vector<std::string>& words,
                                const std::vector<std::string>& arguments, const Environment& environment,
                                std::string_view configuration);
 
-// The inode of the TCP socket that listens on `port`, in the text of /proc/net/tcp or tcp6; nothing where
+// Parses the inode of the TCP socket that listens on `port`, in the text of /proc/net/tcp or tcp6; nullopt if
 // there is none.
 std::optional<std::int64_t> parse_listener_inode(std::string_view table, int port);
 

@@ -66,7 +66,8 @@ Topology make_flat_topology(const std::vector<int>& cpus);
 
 std::vector<int> all_cpus(const Topology& topology);  // ascending
 
-// "00000000:C1:00.0" (nvidia-smi), "0000:c1:00.0" (sysfs), "c1:00.0": as sysfs writes it.
+// Returns the address as sysfs writes it: of "00000000:C1:00.0" (nvidia-smi), "0000:c1:00.0" (sysfs),
+// "c1:00.0".
 std::string normal_pci_address(const std::string& address);
 
 // The hint of every complaint about one.
@@ -75,7 +76,8 @@ inline constexpr const char* k_topology_forms =
     "--capture), one of these on standard input (-), or a synthetic description such as \"pack:2 core:8 "
     "pu:2\"";
 
-// JSON of a --topology file and of a snapshot's "topology". CPU lists are texts such as "0-7,64-71".
+// Renders the JSON of a --topology file and of a snapshot's "topology". CPU lists are texts such as
+// "0-7,64-71".
 std::string render_topology(const Topology& topology);
 // Throws Error naming `source`, the key and what is wrong with it.
 Topology parse_topology(const std::string& json, const std::string& source);

@@ -20,7 +20,7 @@ bool same_place(const Core& a, const Core& b) {
   return std::tie(a.package, a.node, a.cache, a.kind) == std::tie(b.package, b.node, b.cache, b.kind);
 }
 
-// A row for each run of cores at the same place: {"package", "node", "cache", "cores": "0,64 1,65"}.
+// Renders a row for each run of cores at the same place: {"package", "node", "cache", "cores": "0,64 1,65"}.
 OrderedJson render_cores(const std::vector<Core>& cores) {
   OrderedJson rows = OrderedJson::array();
   for (std::size_t i = 0; i < cores.size();) {

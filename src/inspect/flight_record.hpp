@@ -11,9 +11,9 @@
 
 namespace ddprun::inspect {
 
-// The oldest collective that is pending, else the newest one; nothing where there is none, or for another
-// text. `unix_nanoseconds`: now, on the clock of the rank's host. Seen with torch 2.13 and gloo: `state`
-// stays "scheduled"; `retired` says that it has completed.
+// Returns the oldest collective that is pending, else the newest one; nullopt if there is none, or for
+// another text. `unix_nanoseconds`: now, on the clock of the rank's host. Seen with torch 2.13 and gloo:
+// `state` stays "scheduled"; `retired` says that it has completed.
 std::optional<Collective> parse_flight_record(std::string_view json, std::int64_t unix_nanoseconds);
 
 }  // namespace ddprun::inspect

@@ -45,19 +45,19 @@ class HangWatch {
 
   explicit HangWatch(const options::HangTimeout& timeout) : timeout_(timeout) {}
 
-  // An attempt. `share`: CPUs that this host has for each of its ranks.
+  // Begins an attempt. `share`: CPUs that this host has for each of its ranks.
   void begin(std::size_t workers, double share, TimePoint now);
-  // `counted`: when what it had used and read so far was, before the rest.
+  // Notes a look. `counted`: when its use and its reads so far were counted, before the rest.
   void note(std::size_t worker, const Signs& signs, TimePoint counted, TimePoint now);
 
-  // For how long all running ranks have shown nothing; nothing while one does, or while none runs.
+  // Returns how long all running ranks have shown nothing; nullopt while one does, or while none runs.
   std::optional<Milliseconds> quiet_for(TimePoint now) const;
-  // When the next look is due after one that began at `began`: when the time-out would be over, else a tenth
-  // of it later, a twentieth where it is half a minute or less. When between two looks CPU was used is not
-  // known, so that a busy rank is held to have lived until the second one, and the verdict comes later by
+  // Returns when the next look is due after one that began at `began`: when the time-out would be over, else
+  // a tenth of it later, a twentieth if it is half a minute or less. When between two looks CPU was used is
+  // not known, so that a busy rank is held to have lived until the second one, and the verdict comes later by
   // that; but each look wakes agents about four times, where one time a second is promised. Looks are a
   // second apart at least, three times as far as this one took, and so far that what they cost a rank does
-  // not look busy; at most 30 seconds, and a quarter of the time-out where that is more than a second.
+  // not look busy; at most 30 seconds, and a quarter of the time-out if that is more than a second.
   TimePoint next_look(TimePoint began, TimePoint now) const;
   Milliseconds limit() const;  // limit learned so far
 

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// "ValueError: bad loss (train.py:31)"
+// Returns "ValueError: bad loss (train.py:31)".
 std::string exception_in(const Json& thread) {
   const auto found = thread.find("exception");
   if (found == thread.end() || !found->is_object()) return {};
@@ -41,7 +41,7 @@ void add_thread(RankView& view, const Json& thread, bool is_main) {
   view.raised = exception_in(thread);
 }
 
-// The threads of an answer; nothing in what is none.
+// Returns the threads of an answer; nullopt for any other JSON.
 std::optional<std::vector<Json>> threads_in(const Json& json) {
   if (!json.is_object()) return std::nullopt;
   const auto threads = json.find("threads");

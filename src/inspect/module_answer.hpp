@@ -11,8 +11,8 @@ namespace ddprun::inspect {
 // added, for what is no such answer.
 bool add_module_answer(RankView& view, std::string_view json);
 
-// The stacks of all threads, and the exception that is on its way in each, whole. Empty for what is no such
-// answer.
+// Renders the stacks of all threads, and the exception that is on its way in each, whole. Empty for text that
+// is no such answer.
 std::string render_threads(std::string_view json);
 
 }  // namespace ddprun::inspect

@@ -22,7 +22,7 @@ struct RasProcess {
   friend bool operator==(const RasProcess&, const RasProcess&) = default;
 };
 
-// Sorted by host and pid; nothing for another text.
+// Parses the answer, sorted by host and pid; empty for another text.
 std::vector<RasProcess> parse_ras_answer(std::string_view answer);
 
 }  // namespace ddprun::inspect

@@ -41,14 +41,14 @@ bool is_installed(const std::string& file) {
          file.starts_with("<frozen");
 }
 
-// In the C library, or of the system's own names.
+// Reports whether the call is in the C library, or has one of the system's own names.
 bool is_system(const NativeCall& call) {
   return call.function.starts_with("__") || call.from.starts_with("libc.") ||
          call.from.starts_with("libc-") || call.from.starts_with("libpthread") ||
          call.from.starts_with("ld-");
 }
 
-// "sleep" of "__sleep", "nanosleep" of "__GI___nanosleep".
+// Returns "sleep" for "__sleep", "nanosleep" for "__GI___nanosleep".
 std::string public_name(const NativeCall& call) {
   std::string_view name = call.function;
   if (name.starts_with("__GI_")) name.remove_prefix(5);
@@ -63,7 +63,7 @@ bool is_start(const NativeCall& call) {
          name == "clone3";
 }
 
-// The function of the system that was called, and by whom: "in sleep, called by load, main".
+// Describes the function of the system that was called, and by whom: "in sleep, called by load, main".
 std::string describe_calls(const std::vector<NativeCall>& calls) {
   constexpr std::size_t k_callers = 3;
   const auto start = std::ranges::find_if(calls, is_start);

@@ -29,10 +29,10 @@ struct NcclCounts {
   friend bool operator==(const NcclCounts&, const NcclCounts&) = default;
 };
 
-// "all_reduce #1842 (1000 float)", with the group where it is not the default one.
+// Returns "all_reduce #1842 (1000 float)", with the group if it is not the default one.
 std::string describe(const Collective& collective);
 
-// "1841 NCCL collectives started, 1 fewer than another rank"
+// Returns "1841 NCCL collectives started, 1 fewer than another rank".
 std::string describe(const NcclCounts& counts);
 
 struct Frame {
@@ -42,7 +42,7 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// "train.py:88 in step": the file without its folders.
+// Returns "train.py:88 in step": the file without its folders.
 std::string describe(const Frame& frame);
 
 struct NativeCall {
@@ -51,7 +51,7 @@ struct NativeCall {
   friend bool operator==(const NativeCall&, const NativeCall&) = default;
 };
 
-// "pthread_cond_wait (libc.so.6)"
+// Returns "pthread_cond_wait (libc.so.6)".
 std::string describe(const NativeCall& call);
 
 struct RankView {
@@ -74,12 +74,12 @@ inline constexpr std::size_t k_most_threads_text = std::size_t{8} << 10;  // byt
 
 void describe_view(OrderedFields& fields, RankView& view);
 
-// The frame of the user's own code in which the rank is: the innermost one outside installed packages and the
-// standard library, else the innermost one; nothing without a stack.
+// Returns the frame of the user's own code in which the rank is: the innermost one outside installed packages
+// and the standard library, else the innermost one; nullptr without a stack.
 const Frame* own_frame(const RankView& view);
 
-// In some words what the rank is at, without numbers that differ from rank to rank by nature: equal for ranks
-// that are at the same place. "waits in all_reduce #6 (1000 float) at train.py:44 in step"
+// Describes in some words where the rank is, without numbers that differ from rank to rank by nature: equal
+// for ranks that are at the same place. "waits in all_reduce #6 (1000 float) at train.py:44 in step"
 std::string describe_place(const RankView& view);
 
 }  // namespace ddprun::inspect

@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds k_retry{200};
 // there.
 constexpr Milliseconds k_silence_of_foreigners{1000};
 
-// Whole clusters knock at once, and workers' pipes need descriptors too.
+// Returns the limit of strangers: whole clusters connect at once, and workers' pipes need descriptors too.
 std::size_t most_strangers() {
   constexpr rlim_t k_most = 4096;
   rlimit limit{};

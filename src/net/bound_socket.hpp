@@ -12,16 +12,18 @@ struct BoundSocket {
   int error = 0;  // an errno; there is no descriptor then
 };
 
-// `port` 0 is any free one. `backlog` 0 binds without listening: then no outgoing connection gets the port,
-// and another process of this host that sets SO_REUSEADDR, as torch does, can bind it beside us and listen.
+// Binds a port; `port` 0 is any free one. `backlog` 0 binds without listening: then no outgoing connection
+// gets the port, and another process of this host that sets SO_REUSEADDR, as torch does, can bind it beside
+// us and listen.
 BoundSocket bind_port(int port, int backlog);
-// Any free port of 127.0.0.1 alone.
+// Binds any free port of 127.0.0.1 alone.
 BoundSocket bind_loopback(int backlog);
 
-// Bound without listening, and no other process of this host can bind or listen there.
+// Binds without listening, so that no other process of this host can bind or listen there.
 BoundSocket keep_port(int port);
 
-// One that was bound without listening begins to. Returns 0 or an errno: another process listens there now.
+// Begins to listen on a port that was bound without listening. Returns 0 or an errno: another process listens
+// there now.
 int begin_listening(const BoundSocket& socket, int backlog);
 
 }  // namespace ddprun::net

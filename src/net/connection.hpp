@@ -30,12 +30,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // twice as long if the kernel repeats them rarely and the limit need not be exact.
   Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys,
              const LinkLimit& limit = k_host_timeout);
-  // `first_bytes` came with the handshake. Hooks are called from the event loop only.
+  // Starts the connection. `first_bytes` came with the handshake. Hooks are called from the event loop only.
   void start(Hooks hooks, std::string first_bytes);
   void send(std::string frame);
-  // A frame whose payload is a part of `bytes`, which connections may share.
+  // Sends a frame whose payload is a part of `bytes`, which connections may share.
   void send_part(std::shared_ptr<const std::string> bytes, std::size_t begin, std::size_t size);
-  // Bytes of frames that the kernel has not taken.
+  // Returns the bytes of frames that the kernel has not taken.
   std::size_t unsent() const { return unsent_; }
   // Starts or stops reading what the peer sends; a connection reads from its start.
   void listen(bool listens);
@@ -46,7 +46,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // lives.
   void outlive_peer() { outlives_peer_ = true; }
   void close();
-  // Like close(), but not as if this process had ended.
+  // Closes like close(), but not as if this process had ended.
   void reset();
   // Ends it but for the socket, which is the caller's now, with the bytes behind the last frame, which are
   // not sealed.

@@ -39,7 +39,7 @@ class Answerer {
   Answerer(int descriptor, const std::string& word) : descriptor_(descriptor), word_(&word) {}
   int descriptor() const { return descriptor_; }
 
-  // False where it is over.
+  // Takes what has come; false at the end.
   bool take(std::vector<char>& buffer) {
     const ssize_t count = ::recv(descriptor_, buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (count < 0) return errno == EAGAIN || errno == EINTR;
@@ -91,7 +91,7 @@ std::optional<std::int64_t> read_number(TimedSocket& socket, Milliseconds limit)
   return number;
 }
 
-// False where an answer did not come.
+// Measures the latency; false if an answer did not come.
 bool measure_latency(TimedSocket& socket, Milliseconds limit, MeasuredConnection& measured) {
   const TimePoint start = std::chrono::steady_clock::now();
   for (int sample = 0; sample < k_samples; ++sample) {

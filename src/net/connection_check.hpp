@@ -25,8 +25,8 @@ struct MeasuredConnection {
   bool stalled = false;  // short messages arrive, long ones do not
 };
 
-// `stream_for`: how long to send as much as there is room for; nothing: no rate is measured. Waits at most
-// `limit` for the connection, and as long again for each answer.
+// Measures a connection. `stream_for`: time to send as much as there is room for; nullopt: no rate is
+// measured. Waits at most `limit` for the connection, and as long again for each answer.
 MeasuredConnection measure_connection(const std::string& address, int port, const std::string& word,
                                       std::optional<Milliseconds> stream_for, Milliseconds limit);
 

@@ -142,7 +142,7 @@ void CoordinatorService::Impl::close() {
   connections_.clear();
 }
 
-// The first event posts one call that runs after everything else that is ready in this wake-up.
+// Adds an event. The first one posts one call that runs after everything else that is ready in this wake-up.
 void CoordinatorService::Impl::add(Input event) {
   events_.push_back(std::move(event));
   if (events_.size() > 1) return;

@@ -38,7 +38,7 @@ class LifelineServer {
   LifelineServer& operator=(const LifelineServer&) = delete;
 
   int port() const { return listener_->port(); }
-  // Agents that are there and have not told their end.
+  // Returns the number of agents that are connected and have not reported their end.
   std::size_t connected() const;
   void signal_all(const rendezvous::lifeline::Signal& signal);
   void close();

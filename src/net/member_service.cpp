@@ -53,8 +53,8 @@ void tell(const std::string& answer, const OnAddresses& on_addresses) {
   on_addresses(std::move(addresses), none ? "the name service gave no address" : "");
 }
 
-// Started; `on_addresses` is called once with addresses or a sentence, unless cancelled. The look-up ends
-// with the answer.
+// Starts a look-up; `on_addresses` is called once with addresses or a sentence, unless cancelled. The look-up
+// ends with the answer.
 std::shared_ptr<WholeAnswer> query_name(boost::asio::io_context& context, NameLookup lookup,
                                         Milliseconds limit, OnAddresses on_addresses) {
   const int descriptor = lookup.descriptor;
@@ -190,7 +190,8 @@ void MemberService::Impl::tell_candidates() const {
   tell("looking for the coordinator: " + ddprun::join(ways, "; "));
 }
 
-// A candidate is tried again and again; only what differs from the time before is told.
+// Shows the outcome of a dial. A candidate is tried again and again; only a difference from the time before
+// is shown.
 void MemberService::Impl::tell_dial(rendezvous::CandidateId candidate, const std::string& outcome) {
   Told& told = told_[candidate];
   if (told.outcome == outcome) return;
@@ -234,7 +235,7 @@ void MemberService::Impl::look_up(const std::string& name) {
       }));
 }
 
-// Not at once: the actions that asked for it are still being performed.
+// Fails the look-up later: the actions that asked for it are still being performed.
 void MemberService::Impl::fail_lookup(const std::string& name, const std::string& why) {
   boost::asio::post(context_, while_open([this, name, why] {
                       perform(join_->on_resolve_failed(name, why, std::chrono::steady_clock::now()));
@@ -373,7 +374,8 @@ void MemberService::Impl::receive(const std::string& payload) {
   pass_on(message, received.ends);
 }
 
-// The coordinator is told that this agent has heard it, and its process outlives this connection.
+// Ends the connection in order: the coordinator is told that this agent has heard it, and its process
+// outlives this connection.
 void MemberService::Impl::part() {
   const std::shared_ptr<Connection> last = std::exchange(connection_, nullptr);
   close();
@@ -391,7 +393,8 @@ void MemberService::Impl::pass_on(const rendezvous::CoordinatorMessage& message,
   hooks_.on_message(message);
 }
 
-// The coordinator was reached there, and listens there as long as the job runs. What it says meanwhile waits.
+// Opens the connections for output. The coordinator was reached there, and listens there as long as the job
+// runs. What it says meanwhile waits.
 void MemberService::Impl::open_output() {
   const auto opening = std::make_shared<Opening>();
   opening->open = static_cast<std::size_t>(settings_.output_streams);
@@ -465,7 +468,7 @@ void MemberService::Impl::probe(const rendezvous::Probe& request) {
   }
 }
 
-// The coordinator may live, and must not take this for the end of this process.
+// Loses the coordinator, which may live and must not take this for the end of this process.
 void MemberService::Impl::lose(const std::string& what, const std::string& hint,
                                rendezvous::ConnectionEnd end) {
   if (closed_) return;

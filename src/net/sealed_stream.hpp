@@ -25,9 +25,9 @@ class SealedWriter {
   SealedWriter(SealedWriter&&) noexcept;
   SealedWriter& operator=(SealedWriter&&) noexcept;
 
-  // Bytes to send, in this order. `text` is not longer than k_max_piece.
+  // Seals the text. Returns the bytes to send, in this order. `text` is not longer than k_max_piece.
   std::string seal(std::string_view text);
-  // The same, appended to `bytes`.
+  // Does the same, appending to `bytes`.
   void seal(std::string_view text, std::string& bytes);
 
  private:
@@ -43,8 +43,8 @@ class SealedReader {
   SealedReader& operator=(SealedReader&&) noexcept;
 
   void append(std::string_view bytes);
-  // The text of the next whole piece; nothing when more bytes are needed; an error for a piece that is not
-  // the peer's next one, after which the stream cannot be used any more.
+  // Returns the text of the next whole piece; nothing when more bytes are needed; an error for a piece that
+  // is not the peer's next one, after which the stream cannot be used any more.
   std::variant<std::monostate, std::string, rendezvous::CodecError> next();
   // Takes the bytes behind the last piece, once no further piece comes.
   std::string take_rest();

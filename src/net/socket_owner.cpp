@@ -93,7 +93,7 @@ struct Descriptor {
   }
 };
 
-// A row, or an errno: ENOENT for no such socket, and for a kernel that cannot look for one.
+// Returns a row, or an errno: ENOENT for no such socket, and for a kernel that cannot look for one.
 std::variant<SocketRow, int> ask_kernel(const Endpoint& local, const Endpoint& remote) {
   const Descriptor netlink{::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
   if (netlink.number < 0) return errno;
@@ -146,7 +146,8 @@ std::optional<SocketRow> find_in_tables(const Endpoint& local, const Endpoint& r
   return std::nullopt;
 }
 
-// A kernel that does not know of a connection's other end either cannot be asked.
+// Reports whether the kernel answers; one that does not know of a connection's other end either cannot be
+// asked.
 bool tells(const std::variant<SocketRow, int>& answer) { return std::holds_alternative<SocketRow>(answer); }
 
 rendezvous::Holder judge(const SocketRow& row, uid_t user) {
@@ -205,7 +206,8 @@ std::optional<TcpEnds> from_text(const rendezvous::StoreConnection& connection) 
   return ends;
 }
 
-// "  0: 0100007F:A1B2 0100007F:5000 01 00000000:00000000 00:00000000 00000000  1000  0 123456 ..."
+// Finds a row like "  0: 0100007F:A1B2 0100007F:5000 01 00000000:00000000 00:00000000 00000000  1000  0
+// 123456 ..."
 std::optional<SocketRow> find_in_socket_table(std::string_view text, const Endpoint& local,
                                               const Endpoint& remote) {
   constexpr std::size_t k_state = 3;

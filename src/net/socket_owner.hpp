@@ -33,12 +33,12 @@ struct SocketRow {
   uid_t user = 0;
   bool open = false;
 };
-// The row with `local` and `remote` in the text of /proc/net/tcp or tcp6.
+// Finds the row with `local` and `remote` in the text of /proc/net/tcp or tcp6.
 std::optional<SocketRow> find_in_socket_table(std::string_view text,
                                               const boost::asio::ip::tcp::endpoint& local,
                                               const boost::asio::ip::tcp::endpoint& remote);
 
-// The client's end as this host knows it. `own` is for processes of `user` and of root.
+// Returns the holder of the client's end as this host knows it. `own` is for processes of `user` and of root.
 rendezvous::Holder find_holder(const TcpEnds& ends, uid_t user);
 
 }  // namespace ddprun::net

@@ -60,8 +60,8 @@ Allocation parse_alone(const facts::Snapshot& snapshot, const PlaceOptions& opti
   return allocation;
 }
 
-// In a launcher pod of Kubeflow's MPI Operator, which is no node: the hosts of the file that names those that
-// are, which run sshd (kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go).
+// Returns the nodes of Kubeflow's MPI Operator, in its launcher pod, which is no node: the hosts of the file
+// that names the nodes, which run sshd (kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go).
 std::optional<Sourced<std::vector<std::string>>> find_mpi_operator_hosts(const facts::Snapshot& snapshot) {
   const Variables variables(snapshot.environment);
   const auto role = variables.text("K_MPI_JOB_ROLE");
@@ -139,8 +139,8 @@ Allocation ask_named(const facts::Snapshot& snapshot, const PlaceOptions& option
                    "leave it out, or start ddprun inside a job");
 }
 
-// Several schedulers' variables: what is above this process decides, then the order of the table where one
-// runs inside the other.
+// Chooses among several schedulers that have left variables: the one above this process, then by the order of
+// the table if one runs inside the other.
 const Detector& choose(const std::vector<const Detector*>& candidates, const facts::HostFacts& host) {
   if (candidates.size() == 1) return *candidates.front();
   std::vector<const Detector*> above;
@@ -158,8 +158,8 @@ const Detector& choose(const std::vector<const Detector*>& candidates, const fac
           to_string(left[0]->scheduler), to_string(left[1]->scheduler)));
 }
 
-// An agent that ddprun started has a place on the hosts of its front end; a variable that is left from
-// another launch has none.
+// Refuses hosts that were not followed. An agent that ddprun started has a place on the hosts of its front
+// end; a variable that is left from another launch has none.
 void check_hosts_followed(const facts::Snapshot& snapshot, const PlaceOptions& options,
                           const Allocation& allocation) {
   if (!options.hosts || options.hosts->value.size() < 2 || allocation.style.value != LaunchStyle::alone)

@@ -41,13 +41,13 @@ inline constexpr const char* k_started_site_variable = "DDPRUN_SITE_FILE";
 // SLURM_CPUS_PER_TASK as it was before srun was told to give the agents all CPUs of the node.
 inline constexpr const char* k_cpus_per_task_variable = "DDPRUN_CPUS_PER_TASK";
 
-// Every variable above.
+// Reports whether it is one of the variables above.
 bool is_front_end_variable(std::string_view name);
 
-// "pbs/123.server", and back: parse_started understands what this makes.
+// Returns "pbs/123.server", which parse_started reads back.
 std::string describe_job(const Allocation& allocation);
 
-// The front end's umask; nothing where no ddprun started this one. Throws Error for what is none.
+// Returns the front end's umask; nullopt if no ddprun started this one. Throws Error for an invalid one.
 std::optional<int> find_front_end_umask(const facts::Snapshot& snapshot);
 
 // Reports whether DDPRUN_TERMINAL is set: prompts are to be shown, though standard input is no terminal here.
@@ -55,12 +55,12 @@ bool has_front_end_terminal(const facts::Snapshot& snapshot);
 
 // Reports whether DDPRUN_HOSTS is set.
 bool is_started(const facts::Snapshot& snapshot, const PlaceOptions& options);
-// One agent a node. Throws Error when this host's place cannot be told.
+// Parses such a launch, with one agent a node. Throws Error when this host's place cannot be determined.
 Allocation parse_started(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
-// --hosts or --hostfile, and this process is the one the user started.
+// Reports whether --hosts or --hostfile is given, and this process is the one the user started.
 bool has_listed_hosts(const facts::Snapshot& snapshot, const PlaceOptions& options);
-// LaunchStyle::not_started on these hosts; alone where the only one is this host.
+// Returns LaunchStyle::not_started on these hosts; alone if the only one is this host.
 Allocation parse_listed_hosts(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
 // A secret that the user gives to every node where they share neither a home directory nor munge. It does not
@@ -68,7 +68,7 @@ Allocation parse_listed_hosts(const facts::Snapshot& snapshot, const PlaceOption
 inline constexpr const char* k_secret_variable = "DDPRUN_SECRET";
 inline constexpr std::size_t k_least_secret = 16;  // characters
 
-// The secret of the launch first, where the environment has one, then DDPRUN_SECRET. Throws UsageError where
+// Adds the secret of the launch first, if the environment has one, then DDPRUN_SECRET. Throws UsageError if
 // that is too short to be one.
 void add_given_secrets(const facts::Snapshot& snapshot, Allocation& allocation);
 
@@ -80,7 +80,7 @@ struct HostFile {
   bool slots = false;
 };
 HostFile parse_hostfile(std::string_view text, const std::string& origin);
-// "a,b" or "n[1-4]"; a host that comes twice is an error. Throws UsageError naming `origin`.
+// Parses "a,b" or "n[1-4]"; a host that comes twice is an error. Throws UsageError naming `origin`.
 std::vector<std::string> parse_hosts(std::string_view text, const std::string& origin);
 
 // The first argument of a ddprun that a remote launcher started without arguments and environment

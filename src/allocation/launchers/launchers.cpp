@@ -92,7 +92,7 @@ bool is_among(std::string_view program, const std::array<const char*, N>& progra
   return std::find(programs.begin(), programs.end(), program) != programs.end();
 }
 
-// "bash" of "-bash", "pbs_mom" of "/opt/pbs/sbin/pbs_mom -N".
+// Returns "bash" for "-bash", "pbs_mom" for "/opt/pbs/sbin/pbs_mom -N".
 std::string_view program_of(const facts::Ancestor& ancestor) {
   std::string_view word = std::string_view(ancestor.title).substr(0, ancestor.title.find(' '));
   word.remove_prefix(word.find_last_of('/') + 1);
@@ -105,13 +105,14 @@ bool starts_scripts(const facts::Ancestor& ancestor) {
   return slurm || program_of(ancestor) == "pbs_mom";
 }
 
-// Somebody's terminal. An sshd without one, "sshd: lab@notty", may be where a launcher's command arrived.
+// Reports whether it is a person's terminal. An sshd without one, "sshd: lab@notty", may be where a
+// launcher's command arrived.
 bool is_login(const facts::Ancestor& ancestor) {
   const bool by_ssh = ancestor.title.starts_with("sshd") && ancestor.title.find("@pts/") != std::string::npos;
   return by_ssh || is_among(program_of(ancestor), k_consoles);
 }
 
-// The nearest ancestor that is no shell; null where /proc shows none.
+// Returns the nearest ancestor that is no shell; nullptr if /proc shows none.
 const facts::Ancestor* find_front_end(const facts::HostFacts& host) {
   const auto found =
       std::find_if(host.ancestors.begin(), host.ancestors.end(),

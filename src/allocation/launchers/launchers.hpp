@@ -33,8 +33,8 @@ struct LaunchPlace {
   KeyValueSpace key_value_space = KeyValueSpace::none;
 };
 
-// Every launcher whose rank is set, the most telling first. Throws Error for a malformed variable and for a
-// launch that needs what no variable says.
+// Returns every launcher whose rank is set, the most specific first. Throws Error for a malformed variable
+// and for a launch that needs what no variable says.
 std::vector<LaunchPlace> find_launch_places(const facts::Snapshot& snapshot);
 
 // Throws Error when only shells are between this process and the scheduler's daemon or somebody's terminal:
@@ -49,16 +49,16 @@ void check_rank_not_lost(const facts::Snapshot& snapshot);
 // scripts and tasks: then no launcher of MPI processes started it.
 bool is_started_by_scheduler(const facts::HostFacts& host);
 
-// A shell somebody types at, "-bash" or "zsh -i": no script and no -c.
+// Reports whether it is a shell that a person types at, "-bash" or "zsh -i": no script and no -c.
 bool is_interactive_shell(const facts::Ancestor& ancestor);
 
 // Reports whether a process of one of these programs is among the ancestors.
 bool has_ancestor(const facts::HostFacts& host, const std::vector<std::string>& programs);
 
-// The same, and no daemon of a launcher or scheduler is between.
+// Reports the same, and that no daemon of a launcher or scheduler is between.
 bool is_run_by(const facts::HostFacts& host, std::string_view program);
 
-// "OMPI_COMM_WORLD_RANK=2 (of 4)".
+// Returns "OMPI_COMM_WORLD_RANK=2 (of 4)".
 std::string describe(const LaunchPlace& place);
 
 }  // namespace ddprun::allocation

@@ -22,7 +22,7 @@ std::optional<HostText> parse_host_text(std::string_view text);
 // Parses likewise; throws Error that names `origin`.
 HostText read_host_text(std::string_view text, const std::string& origin);
 
-// The hosts of a list, without ports; empty entries are left out. Throws Error that names the variable.
+// Reads the hosts of a list, without ports; empty entries are left out. Throws Error that names the variable.
 Sourced<std::vector<std::string>> read_host_list(const Sourced<std::string>& list, char separator);
 
 }  // namespace ddprun::allocation

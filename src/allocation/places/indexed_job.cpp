@@ -11,8 +11,8 @@ namespace {
 
 constexpr const char* k_hosts_file = "/etc/hosts";
 
-// ".svc.ns.svc.cluster.local" of this pod's line in /etc/hosts, which kubelet writes where the pod has a
-// subdomain; empty where it has none.
+// Returns ".svc.ns.svc.cluster.local" of this pod's line in /etc/hosts, which kubelet writes if the pod has a
+// subdomain; empty if it has none.
 std::string find_own_domain(const facts::Snapshot& snapshot) {
   const auto file = snapshot.files.find(k_hosts_file);
   if (file == snapshot.files.end()) return {};

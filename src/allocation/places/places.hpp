@@ -37,12 +37,12 @@ struct FoundPlace {
   std::vector<Notice> notices;
 };
 
-// The most specific place first; nothing where no place shows, or this process is a worker of another
+// Returns the most specific place; nullopt if no place shows, or this process is a worker of another
 // launcher. Throws Error for a place that contradicts itself or says too little, naming the variable.
 std::optional<FoundPlace> find_place(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
-// One agent a node, as parse_manual makes it of flags; alone where the place has one node. Flags count for
-// more than the place. Throws UsageError where --nnodes contradicts it.
+// Returns the launch of the place, with one agent a node, as parse_manual makes it of flags; alone if the
+// place has one node. Flags count for more than the place. Throws UsageError if --nnodes contradicts it.
 Allocation follow_place(const FoundPlace& place, const facts::Snapshot& snapshot,
                         const PlaceOptions& options);
 

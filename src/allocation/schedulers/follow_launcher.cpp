@@ -26,7 +26,8 @@ std::string command_for(const LaunchPlace& place, int hosts) {
   return fmt::format(fmt::runtime(place.one_a_node), hosts) + " ddprun ...";
 }
 
-// A launcher without a size leaves it to --nnodes, which then says that there is one ddprun on each.
+// Returns the size. A launcher without one leaves it to --nnodes, which then says that there is one ddprun on
+// each.
 Sourced<int> find_size(const LaunchPlace& place, const PlaceOptions& options) {
   if (place.size) return *place.size;
   if (options.nodes) {
@@ -51,7 +52,7 @@ std::optional<Sourced<int>> find_most_nodes(const Job& job, const LaunchPlace& p
   return most;
 }
 
-// At least one: variables of a heterogeneous step may count 0 of what there is.
+// Returns at least one: variables of a heterogeneous step may count 0 of what there is.
 int likely_nodes(const Launch& launch) {
   if (launch.most_nodes) return std::max(1, std::min(launch.most_nodes->value, launch.size.value));
   const int here = std::max(1, launch.place.local_size ? launch.place.local_size->value : 1);
@@ -142,7 +143,8 @@ void settle_hosts(const Launch& launch, const facts::Snapshot& snapshot, Allocat
   if (count == 1) allocation.hosts.value.front() = {snapshot.host.name, launch.size.value};
 }
 
-// The first of a list is the likeliest place of rank 0, then the host where the launcher was called.
+// Settles where to look: the first of a list is the likeliest place of rank 0, then the host where the
+// launcher was called.
 void settle_hints(const Launch& launch, Allocation& allocation) {
   if (allocation.hosts.value.size() == 1) {
     allocation.first_hints = {sourced(std::string("127.0.0.1"), "all processes are on this host")};

@@ -24,20 +24,21 @@ struct Job {
   std::string leak_hint;                    // remedy if the variables are another job's
 };
 
-// A base without a scheduler: only what the flags say.
+// Returns a job without a scheduler: only what the flags say.
 Job make_no_job(const PlaceOptions& options);
 
-// The launch that `place` describes on the hosts of `job`. Throws Error where the launcher started a single
-// process on several hosts or does not tell enough, and UsageError where flags contradict it.
+// Returns the launch that `place` describes on the hosts of `job`. Throws Error if the launcher started a
+// single process on several hosts or does not tell enough, and UsageError if flags contradict it.
 Allocation follow_launcher(const Job& job, const LaunchPlace& place, const facts::Snapshot& snapshot,
                            const PlaceOptions& options);
 
-// No launcher started this process: alone where the job has one host or one was asked for, by hand where the
-// flags are complete, else not_started. Throws Error where the hosts are not known, or do not have this one.
+// Returns the launch of a process that no launcher started: alone if the job has one host or one was asked
+// for, by hand if the flags are complete, else not_started. Throws Error if the hosts are not known, or do
+// not have this one.
 Allocation settle_unstarted(const Job& job, const std::string& origin, const facts::Snapshot& snapshot,
                             const PlaceOptions& options);
 
-// This process alone, with what the job says.
+// Returns this process alone, with what the job says.
 Allocation stand_alone(const Job& job, const facts::Snapshot& snapshot, const PlaceOptions& options,
                        const std::string& origin);
 

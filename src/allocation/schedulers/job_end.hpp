@@ -11,11 +11,11 @@
 
 namespace ddprun::allocation {
 
-// From `scontrol show job`: "job 29 reached its time limit of 01:00:00", "job 29 was preempted", "... and is
-// requeued", "job 29 is requeued", "job 29 was cancelled" (with "or its script has ended" while the script
-// runs on). Empty where it shows none of these, as for a step that was signalled. By whom it was cancelled
-// only Slurm's accounting knows. Seen with Slurm 22.05: while the job ends its state is COMPLETING, whatever
-// ended it.
+// Describes the end by `scontrol show job`: "job 29 reached its time limit of 01:00:00", "job 29 was
+// preempted", "... and is requeued", "job 29 is requeued", "job 29 was cancelled" (with "or its script has
+// ended" while the script runs on). Empty if it shows none of these, as for a step that was signalled. By
+// whom it was cancelled only Slurm's accounting knows. Seen with Slurm 22.05: while the job ends its state is
+// COMPLETING, whatever ended it.
 std::string describe_end_of_slurm_job(std::string_view shown, const Allocation& allocation);
 
 // From `qstat -f`: "job 29.ctl reached its walltime of 01:00:00", "... was deleted by alice@login1", "... is

@@ -9,11 +9,11 @@
 
 namespace ddprun::allocation {
 
-// Slurm's "Key=value Key=value"; the first of each name counts.
+// Reads Slurm's "Key=value Key=value"; the first of each name counts.
 std::map<std::string, std::string> read_pairs(std::string_view shown);
-// PBS' "    name = value", continued by lines that begin with a tab.
+// Reads PBS' "    name = value", continued by lines that begin with a tab.
 std::map<std::string, std::string> read_attributes(std::string_view shown);
-// "45", "30:00", "01:00:00" or "1-02:00:00" in seconds.
+// Parses "45", "30:00", "01:00:00" or "1-02:00:00" in seconds.
 std::optional<std::int64_t> parse_span(std::string_view text);
 
 }  // namespace ddprun::allocation

@@ -26,8 +26,8 @@ struct SlurmJob {
 
 SlurmJob parse_slurm_job(const Variables& variables);
 
-// The number of a normal step; nothing for the special ones (batch -5, interactive -6, ... or the same as
-// unsigned 32-bit numbers) and where none is set.
+// Returns the number of a normal step; nullopt for the special ones (batch -5, interactive -6, ... or the
+// same as unsigned 32-bit numbers) and if none is set.
 std::optional<std::int64_t> find_normal_step(const Variables& variables);
 
 // Throws Error when the variables belong to another job or step than the one this process runs in.
@@ -39,7 +39,7 @@ SlurmContext decide_context(const Variables& variables, const SlurmJob& job,
 bool is_proven_ours(const Variables& variables, const facts::HostFacts& host,
                     const std::optional<SlurmPlace>& place);
 
-// The SLURM_ variables that are most telling among those set, for messages: "SLURM_JOB_ID, SLURM_PROCID".
+// Returns the SLURM_ variables that say most among those set, for messages: "SLURM_JOB_ID, SLURM_PROCID".
 std::string name_leaked_variables(const Variables& variables);
 
 inline constexpr const char* k_leak_hint =

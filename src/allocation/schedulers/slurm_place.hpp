@@ -26,16 +26,16 @@ struct SlurmPlace {
   friend bool operator==(const SlurmPlace&, const SlurmPlace&) = default;
 };
 
-// "slurmstepd: [29.0]", "[29.batch]", "[29+1.0]", "[29.0+1]", "[29.0 stepmgr]" (slurmstepd.c,
-// _set_job_log_prefix); of a heterogeneous job's "29+1" the leader's number. Nothing for any other title.
+// Parses "slurmstepd: [29.0]", "[29.batch]", "[29+1.0]", "[29.0+1]", "[29.0 stepmgr]" (slurmstepd.c,
+// _set_job_log_prefix); of a heterogeneous job's "29+1" the leader's number. nullopt for any other title.
 std::optional<SlurmPlace> parse_stepd_title(std::string_view title);
 
-// ".../job_29/step_0/..." of /proc/self/cgroup; nothing where the path names no job, as with the SLUIDs of
-// Slurm 26.05 or inside a container.
+// Parses ".../job_29/step_0/..." of /proc/self/cgroup; nullopt if the path names no job, as with the SLUIDs
+// of Slurm 26.05 or inside a container.
 std::optional<SlurmPlace> parse_slurm_cgroup(std::string_view cgroup);
 
-// The nearest slurmstepd among the ancestors, else the cgroup. Nothing is no proof of anything: a container
-// with its own process namespace shows neither.
+// Returns the nearest slurmstepd among the ancestors, else the cgroup's step. nullopt is no proof of
+// anything: a container with its own process namespace shows neither.
 std::optional<SlurmPlace> find_slurm_place(const facts::HostFacts& host);
 
 // Reports whether Slurm signals every process of the step and not only its tasks, twice within milliseconds

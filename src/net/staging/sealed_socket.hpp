@@ -41,7 +41,7 @@ class SealedSocket {
     std::string launch_key;
     std::string secret;
   };
-  // Empty, or why there is no connection.
+  // Connects. Returns an empty text, or the reason of a failure.
   std::string connect(const std::string& address, int port, const Proof& proof);
   std::string accept(TimedSocket connected, const Proof& proof);
 

@@ -48,7 +48,7 @@ class Pace {
 
 }  // namespace
 
-// To the next that has not refused; false where all have.
+// Moves to the next source that has not refused; false if all have.
 bool StageClient::move_on() {
   for (std::size_t tried = 0; tried < refused_.size(); ++tried) {
     current_ = (current_ + 1) % refused_.size();

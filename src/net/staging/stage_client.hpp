@@ -25,16 +25,18 @@ class StageClient {
   explicit StageClient(Settings settings)
       : settings_(std::move(settings)), refused_(settings_.sources.size()) {}
 
-  // Both wait as long as somebody who could have it shows signs of life. Nothing: why() says why.
+  // Gets the list. Like get_contents() it waits as long as a host that could have it shows signs of life.
+  // nullopt: why() says why.
   std::optional<std::string> get_list(std::size_t item);
-  // From `offset` on; `take` is called in order. The digest that the source tells of all contents.
+  // Gets the contents from `offset` on; `take` is called in order. Returns the digest that the source has of
+  // all contents.
   std::optional<std::string> get_contents(std::size_t item, std::uint64_t offset,
                                           const std::function<void(std::string_view)>& take);
-  // The last source gave contents that are not what their digest says.
+  // Notes that the last source gave contents that do not fit their digest.
   void distrust();
   const std::string& why() const { return why_; }
   const std::string& host() const { return settings_.sources[current_].host; }  // source of the copy
-  // The root has none, and says there why.
+  // Reports whether the root has none, and says there why.
   bool is_refused() const { return !refused_.empty() && refused_.back(); }
 
  private:

@@ -35,8 +35,8 @@ class Counted {
   int number_;
 };
 
-// Until `enough` holds; false when the other one does not listen any more, or there is a failure, which it is
-// told.
+// Waits until `enough` holds; false when the other one does not listen any more, or there is a failure, which
+// it is told.
 template <class Enough>
 bool wait_for(const StagedItem& item, SealedSocket& socket, StagedItem::View& view, const Enough& enough) {
   while (true) {
