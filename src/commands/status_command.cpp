@@ -35,8 +35,8 @@ bool is_named(const status::JobStatus& job, const std::string& name) {
          std::to_string(job.pid) == name;
 }
 
-// Returns one of several ddprun processes of one job on this host: one that has asked its coordinator shows
-// all of it.
+// Leaves out the ddprun processes of a job that another one on this host shows whole, since it has asked its
+// coordinator.
 Jobs without_covered(const Jobs& jobs) {
   Jobs kept;
   for (const status::JobStatus& job : jobs) {

@@ -130,7 +130,7 @@ std::vector<std::string> mask_words(const std::vector<std::string>& words, std::
 
 namespace {
 
-// Masks a launcher's title without its end: that has our own arguments, where -p is no partition.
+// Replaces the secrets among our own arguments at the end of a launcher's title, where -p is no partition.
 std::string without_own_secrets(std::string_view title, const std::vector<std::string>& arguments,
                                 const std::vector<std::string>& masked) {
   std::vector<std::string> words = split_words(title);

@@ -148,8 +148,8 @@ net::LifelineServer::Hooks FrontEnd::make_hooks() {
   return hooks;
 }
 
-// Reports whether the terminal's input goes to the one remote launcher of all agents, unless it is needed for
-// the task.
+// Reports whether the terminal's input goes to rank 0: one remote launcher for all agents has it, unless it
+// is needed for the task.
 bool FrontEnd::types_for_rank_0() const {
   return snapshot_.host.stdin_is_terminal && plan_.commands.size() == 1 && !plan_.commands[0].task_on_input;
 }

@@ -19,8 +19,8 @@ constexpr std::size_t k_sealed = 256 * 1024;
 constexpr std::size_t k_large_read = 256 * 1024;
 constexpr int k_large_reads = 8;
 
-// Returns silence for the kernel's own errors: it gives up by itself only after silence, whatever it calls
-// that.
+// Returns the kind of end that an error means. The kernel gives up by itself only after silence, whatever it
+// calls that.
 ConnectionEnd end_of(const boost::system::error_code& error) {
   namespace e = boost::asio::error;
   if (error == e::eof) return ConnectionEnd::ended;

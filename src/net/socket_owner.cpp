@@ -146,8 +146,8 @@ std::optional<SocketRow> find_in_tables(const Endpoint& local, const Endpoint& r
   return std::nullopt;
 }
 
-// Reports whether the kernel answers; one that does not know of a connection's other end either cannot be
-// asked.
+// Reports whether the kernel has found it. A kernel that does not know of a connection's other end either
+// cannot be asked.
 bool tells(const std::variant<SocketRow, int>& answer) { return std::holds_alternative<SocketRow>(answer); }
 
 rendezvous::Holder judge(const SocketRow& row, uid_t user) {

@@ -19,7 +19,7 @@ class StoreClient {
   // Waits until the key is there; nothing when it is not within the limit.
   std::optional<std::string> get(const std::string& key, Milliseconds limit);
 
-  // This host's end of the connection.
+  // Returns this host's end of the connection.
   std::string local_address() const { return socket_.local_address(); }
 
  private:

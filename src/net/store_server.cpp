@@ -74,7 +74,7 @@ void StoreServer::Impl::serve_ready() {
   wake_for_busy();
 }
 
-// One turn, if it is time for one.
+// Serves one turn, if it is time for one; reports whether it did.
 bool StoreServer::Impl::serve_busy() {
   if (busy_.empty()) return false;
   turn_began_ = Clock::now();
@@ -151,8 +151,8 @@ void StoreServer::Impl::watch(store::StoreClient client) {
   control(EPOLL_CTL_MOD, connection.descriptor, events, static_cast<std::uint32_t>(client.value));
 }
 
-// An event may be stale: its connection closed, and its number given to another, earlier in the same round.
-// Then there is nothing to read or write, which does no harm.
+// Serves an event, which may be stale: its connection closed, and its number given to another, earlier in the
+// same round. Then there is nothing to read or write, which does no harm.
 void StoreServer::Impl::serve(const epoll_event& event) {
   if (event.data.u32 == k_listener) return accept_some();
   const store::StoreClient client{static_cast<int>(event.data.u32)};
@@ -173,7 +173,7 @@ void StoreServer::Impl::read_from(store::StoreClient client) {
   }
 }
 
-// False when the connection is closed.
+// Takes bytes of a client; false when the connection is closed.
 bool StoreServer::Impl::take(store::StoreClient client, std::string_view bytes) {
   std::optional<std::string> complaint;
   try {
@@ -255,7 +255,7 @@ void StoreServer::Impl::send_rest(store::StoreClient client) {
   feed_starved();
 }
 
-// `why` is empty when the peer ended the connection.
+// Drops a connection. `why` is empty when the peer ended it.
 void StoreServer::Impl::drop(store::StoreClient client, std::string_view why) {
   Connection& connection = at(client);
   if (!why.empty()) {

@@ -61,9 +61,10 @@ class StoreServer {
   // Serves a connection that was accepted, and whose first bytes were read, elsewhere. `admit` counts here
   // too.
   void adopt(boost::asio::ip::tcp::socket socket, std::string first_bytes);
-  // The end of waiting for this connection, if it waits.
+  // Ends the wait of this connection, if it waits.
   void decide(const TcpEnds& ends, bool allowed);
-  // Relays below it, and for a relay what is above it. Whoever hears from them calls flush() then.
+  // Returns the links to relays below it, and of a relay to the one above it. The reader of their messages
+  // calls flush() then.
   StoreLinks& links();
   void flush();
   // Ends the listener and all connections, at once.

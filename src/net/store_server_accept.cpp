@@ -80,8 +80,8 @@ void StoreServer::Impl::admit(int descriptor, std::string_view first_bytes) {
   ::close(descriptor);
 }
 
-// A host may have three times as many connections as it leaves free, so that there is always some for
-// another.
+// Reports whether a host may have one more: three times as many connections as it leaves free, so that there
+// is always some room for another host.
 bool StoreServer::Impl::room_for(const asio::ip::address& host) {
   const std::size_t taken = open_ + waiting_.size();
   const std::size_t left = max_connections_ > taken ? max_connections_ - taken : 0;

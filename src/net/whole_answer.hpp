@@ -21,7 +21,8 @@ class WholeAnswer : public std::enable_shared_from_this<WholeAnswer> {
   // the end of `limit`, where that came first.
   using OnRead = std::function<void(std::string text, bool timed_out)>;
 
-  // `descriptor` stays its owner's, who keeps it until `on_read` is called or cancel() has been.
+  // Begins to read. `descriptor` stays its owner's, who keeps it until `on_read` is called or cancel() has
+  // been.
   WholeAnswer(boost::asio::io_context& context, int descriptor, std::size_t most,
               std::optional<Milliseconds> limit, OnRead on_read);
   void start();

@@ -34,7 +34,7 @@ constexpr std::array<std::pair<const char*, BindMode>, 7> k_words{{{"auto", Bind
                                                                    {"exclusive", BindMode::exclusive},
                                                                    {"core-complex", BindMode::core_complex}}};
 
-// "0-7,64-71" in any order; a CPU that is listed twice counts once.
+// Parses "0-7,64-71" in any order; a CPU that is listed twice counts once.
 std::optional<Cpus> parse_list(std::string_view text) {
   Cpus cpus;
   for (const std::string& part : split(text, ',')) {

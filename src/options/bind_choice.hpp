@@ -26,6 +26,7 @@ struct BindChoice {
   friend bool operator==(const BindChoice&, const BindChoice&) = default;
 };
 
+// Parses the value of --bind:
 // auto | near | none | node | socket | exclusive | core-complex
 // core:LIST[:LIST...]   cores by the kernel's number of any of their CPUs, siblings included; a list a worker
 // cpu:LIST[:LIST...]    exactly these CPUs; also list:..., as PALS' --cpu-bind writes it

@@ -33,7 +33,7 @@ constexpr const char* k_container_hint = "as in --container 'apptainer exec --nv
 // One word of a command line while it is read.
 class WordReader {
  public:
-  // Outside quotes a blank ends the word.
+  // Reads a character; outside quotes a blank ends the word.
   void read(char c) {
     if (escaped_) {
       add(c);

@@ -24,7 +24,7 @@ UsageError conf_error(const std::string& origin, const std::string& why) {
 
 bool is_quote(char c) { return c == '\'' || c == '"'; }
 
-// The text without one pair of quotes around it.
+// Returns the text without one pair of quotes around it.
 std::string_view unquote(std::string_view text) {
   text = trim(text);
   if (text.size() < 2 || !is_quote(text.front()) || text.back() != text.front()) return text;

@@ -131,26 +131,26 @@ struct NodeRange {
 // Every parser below throws UsageError for anything outside its grammar, with a sentence that begins with
 // `origin` (the option or the variable the text came from) and a hint that shows the right form.
 
-// "4" or "2:4", 1 <= MIN <= MAX.
+// Parses "4" or "2:4", 1 <= MIN <= MAX.
 NodeRange parse_node_range(const std::string& text, const std::string& origin);
-// A number from 1 to k_max_workers, or "auto", "gpu", "cpu", "xpu".
+// Parses a number from 1 to k_max_workers, or "auto", "gpu", "cpu", "xpu".
 WorkersPerNode parse_workers_per_node(const std::string& text, const std::string& origin);
 
 struct Endpoint {
   std::string host;         // without brackets
   std::optional<int> port;  // 0 .. 65535; 0 is torchrun's "any free port"
 };
-// "host", "host:port", "[v6]", "[v6]:port", "v6".
+// Parses "host", "host:port", "[v6]", "[v6]:port", "v6".
 Endpoint parse_endpoint(const std::string& text, const std::string& origin);
-// The same without a port: the value of --master-addr.
+// Parses the same without a port: the value of --master-addr.
 std::string parse_host(const std::string& text, const std::string& origin);
 
-// "k=v,k=v", the whole or any part in quotes (torchrun's own tests quote the whole inside one argument);
-// unknown keys are kept; an empty value is a UsageError. Of equal keys the last one counts.
+// Parses "k=v,k=v", the whole or any part in quotes (torchrun's own tests quote the whole inside one
+// argument); unknown keys are kept; an empty value is a UsageError. Of equal keys the last one counts.
 std::map<std::string, std::string> parse_rendezvous_conf(const std::string& text, const std::string& origin);
 
-// "SIGTERM,INT,15" -> numbers in that order, each once; unknown names are a UsageError that suggests the
-// right one, and so are signals that cannot mean "stop" (KILL, STOP, CHLD).
+// Parses "SIGTERM,INT,15" to numbers in that order, each once; unknown names are a UsageError that suggests
+// the right one, and so are signals that cannot mean "stop" (KILL, STOP, CHLD).
 std::vector<int> parse_signals(const std::string& text, const std::string& origin);
 std::optional<int> parse_signal(std::string_view text);  // "USR1", "SIGUSR1", "10"
 std::string signal_name(int number);                     // "SIGSEGV", "SIGRTMIN+1", "signal 99"

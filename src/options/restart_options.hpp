@@ -30,8 +30,8 @@ struct RestartOptions {
   Sourced<std::uint64_t> standby_memory = by_default(std::uint64_t{2} << 30U);  // bytes of each interpreter
 };
 
-// "3" or "3,64,137", each from 1 to 255 -> ascending, each once. Throws UsageError, also for a range, with a
-// sentence that begins with `origin`.
+// Parses "3" or "3,64,137", each from 1 to 255, to ascending codes, each once. Throws UsageError, also for a
+// range, with a sentence that begins with `origin`.
 std::vector<int> parse_exit_codes(const std::string& text, const std::string& origin);
 
 }  // namespace ddprun::options

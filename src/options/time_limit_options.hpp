@@ -23,7 +23,7 @@ struct TimeLimitOptions {
   Sourced<Milliseconds> min_attempt = by_default(Milliseconds{0});        // --min-attempt-time
 };
 
-// "USR1@120", "SIGTERM@2m", "USR1" (60 s before). Throws UsageError with a sentence that begins with
+// Parses "USR1@120", "SIGTERM@2m", "USR1" (60 s before). Throws UsageError with a sentence that begins with
 // `origin`.
 SignalBeforeEnd parse_signal_before_end(const std::string& text, const std::string& origin);
 

@@ -54,7 +54,7 @@ Fd open_to_append(const Destination& destination) {
   return Fd(::open(destination.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
 }
 
-// 0, or errno.
+// Replaces the file's contents. Returns 0, or an errno.
 int replace(const std::string& path, std::string_view text) {
   const Destination destination = find_destination(path);
   if (!destination.replaceable) {

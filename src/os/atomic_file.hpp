@@ -16,7 +16,7 @@ Fd open_to_append(const std::string& path);
 // Writes beside it, then renames; behind a symbolic link. A device, a pipe and a descriptor (/dev/null,
 // /dev/stdout) are written to as they are. Why not, as errno says; empty: done. Mode 0666 and the umask.
 std::string replace_file(const std::string& path, std::string_view text);
-// The same; throws system_failure(), "cannot write PATH: no space left on device".
+// Does the same; throws system_failure(), "cannot write PATH: no space left on device".
 void write_file(const std::string& path, std::string_view text);
 
 // Adds a line to the end of a file, at once with those of other processes. Empty, or why that cannot be done.

@@ -23,7 +23,7 @@ struct Pipe {
 
 Fd open_null();  // /dev/null, to read and to write
 
-// Both ends close-on-exec and blocking. Throws Error when descriptors have run out.
+// Makes a pipe with both ends close-on-exec and blocking. Throws Error when descriptors have run out.
 Pipe make_pipe();
 // Returns the capacity of a pipe in bytes; that of a usual one for other files.
 std::size_t pipe_capacity(int descriptor);
@@ -44,13 +44,13 @@ void ensure_standard_descriptors();
 // refuses that.
 bool unshare_descriptors();
 
-// For a helper process: leaves it with `kept`, close-on-exec, as its only descriptors beyond /dev/null as 0,
-// 1 and 2; returns them in their order. Ends the process where that cannot be done.
+// Leaves a helper process with `kept`, close-on-exec, as its only descriptors beyond /dev/null as 0, 1 and 2;
+// returns them in their order. Ends the process if that cannot be done.
 std::vector<int> close_all_but(const std::vector<int>& kept);
 int close_all_but(int kept);
 // Does the same and keeps none.
 void close_all();
-// The sockets connected by TCP that are open now, by their inode numbers.
+// Returns the sockets connected by TCP that are open now, by their inode numbers.
 std::set<std::uint64_t> capture_connections();
 // Does the same and keeps these, except those in `foreign`.
 void close_all_but_connections(const std::set<std::uint64_t>& foreign);
@@ -76,9 +76,9 @@ Fd watch_readiness(int descriptor, Readiness readiness);
 void lead_to_socket(int standard, int socket);
 // Makes `standard` another name of `before` again; nothing where that is none.
 void lead_back(int standard, int before);
-// The peer reads the end behind what was written. False where the system refuses that.
+// Ends writing: the peer reads the end behind what was written. False if the system refuses that.
 bool end_writing(int socket);
-// The next byte that the peer sends; nothing when none comes within the limit.
+// Returns the next byte that the peer sends; nullopt when none comes within the limit.
 std::optional<char> receive_byte(int socket, Milliseconds limit);
 
 // Waits until it is ready for `events` (poll(2)), or fails; false where `deadline` comes first.
@@ -87,7 +87,7 @@ bool wait_until_ready(int descriptor, TimePoint deadline, short events = POLLIN)
 // Reads until the end, `deadline`, or at least `most` bytes.
 std::string read_by(TimePoint deadline, int descriptor, std::size_t most);
 
-// False when the reader has gone.
+// Writes all bytes; false when the reader has gone.
 bool write_whole(int descriptor, std::string_view bytes);
 
 // Reports whether the other end of a pipe or socket is closed; never so for other files.

@@ -24,7 +24,7 @@ facts::ProgramFacts look_at(const std::string& word, const std::string& path) {
           path};
 }
 
-// The first executable file on the path; else the first that only lacks permission (execvp's EACCES).
+// Returns the first executable file on the path; else the first that only lacks permission (execvp's EACCES).
 facts::ProgramFacts search(const std::string& name, const std::string& path_variable) {
   facts::ProgramFacts refused;
   for (const std::string& folder : split(path_variable, ':')) {

@@ -14,15 +14,15 @@ namespace ddprun::os {
 // Subjects of questions, each with a socket of its own.
 enum class Asks { status, stacks };
 
-// Without the null byte in front: "ddprun/status/1000/4711".
+// Returns the name without the null byte in front: "ddprun/status/1000/4711".
 std::string status_socket_name(int pid, Asks asks = Asks::status);
 
 // Reports whether the other end of a connected unix socket is this user's, or root's.
 bool is_of_this_user(int descriptor);
 
-// The names of all processes of this user that can be asked on this host.
+// Returns the names of all processes of this user that can be asked on this host.
 std::vector<std::string> list_status_sockets(Asks asks = Asks::status);
-// The names among the lines of /proc/net/unix.
+// Parses the names among the lines of /proc/net/unix.
 std::vector<std::string> parse_status_sockets(std::string_view table, unsigned user,
                                               Asks asks = Asks::status);
 

@@ -106,7 +106,7 @@ void CopyFolder::show(int id, TimePoint now) {
   ready_.push_back({id, {}, std::move(text), false});
 }
 
-// The text of a stream that is quiet before it and begins a line begins a block.
+// Notes shown text. The text of a stream that is quiet before it and begins a line begins a block.
 void CopyFolder::note_shown(int id, std::string_view text, TimePoint now) {
   const Stream& stream = streams_.at(id);
   const auto last =
@@ -163,7 +163,7 @@ void CopyFolder::release(Block& block) {
   }
 }
 
-// All copies of this stream come out before what it writes next.
+// Releases all copies of this stream before what it writes next.
 void CopyFolder::release_own(int id) {
   for (Block& block : blocks_) {
     const auto own = [id](const Copy& copy) { return copy.stream == id; };

@@ -46,7 +46,8 @@ class CopyFolder {
   void close(int stream, TimePoint now);
   std::optional<TimePoint> next_tick() const;
   void tick(TimePoint now);
-  // A piece with `ranks` is the text that they have written after another, but for `differing`.
+  // Takes the pieces. One with `ranks` is the text that they have written after another, except for
+  // `differing`.
   std::vector<LineFolder::Piece> take() { return std::exchange(ready_, {}); }
 
  private:
@@ -98,8 +99,8 @@ class CopyFolder {
   std::vector<LineFolder::Piece> ready_;
 };
 
-// One line: "[1-15] the same 12 lines: ModuleNotFoundError: No module named 'torch'", "[1,3-7] the same 9
-// lines but for the port: ...".
+// Returns one line: "[1-15] the same 12 lines: ModuleNotFoundError: No module named 'torch'", "[1,3-7] the
+// same 9 lines but for the port: ...".
 std::string describe_copies(const LineFolder::Piece& copies);
 
 }  // namespace ddprun::output

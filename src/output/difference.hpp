@@ -30,10 +30,11 @@ struct Comparable {
 // rank counts as one only if it is this one.
 Comparable make_comparable(std::string_view lines, GlobalRank rank);
 
-// They differ in their parts alone. A text may hold what looks like a mark, so these are counted too.
+// Reports whether they differ in their parts alone. A text may hold what looks like a mark, so these are
+// counted too.
 bool are_alike(const Comparable& one, const Comparable& other);
 
-// "the port", "the port, the pid and the time"; empty for none.
+// Returns "the port", "the port, the pid and the time"; empty for none.
 std::string describe_kinds(const std::vector<Difference>& differences);
 
 }  // namespace ddprun::output

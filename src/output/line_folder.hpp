@@ -87,14 +87,14 @@ class LineFolder {
   std::vector<Piece> ready_;
 };
 
-// A text without torch's "[rank3]: " in front of its lines.
+// Returns a text without torch's "[rank3]: " in front of its lines.
 std::string without_rank(const std::string& text, GlobalRank rank);
 bool is_rewritten(std::string_view text);  // has a '\r' that is no part of a line end
 
-// The lines of a text that these ranks have written: "[0-15] ...", whole.
+// Returns the lines of a text that these ranks have written: "[0-15] ...", whole.
 std::string describe_alike(const std::vector<int>& ranks, std::string_view text);
 
-// "0-15", "0, 2-3".
+// Returns "0-15", "0, 2-3".
 std::string describe_rank_list(const std::vector<int>& ascending);
 
 }  // namespace ddprun::output

@@ -47,7 +47,7 @@ void paint(std::vector<std::string>& parts, int rank) {
 
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// The name after a '$', as in "rank" or "{rank}"; empty: there is none.
+// Returns the name after a '$', as in "rank" or "{rank}"; empty: there is none.
 std::string_view find_name(std::string_view text) {
   const bool braced = text.starts_with('{');
   const std::size_t first = braced ? 1 : 0;

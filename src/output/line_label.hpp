@@ -26,7 +26,7 @@ class LineLabel {
   explicit LineLabel(std::vector<std::string> parts) : parts_(std::move(parts)) {}
 
   bool empty() const { return parts_.empty(); }
-  // `day_time`: the wall clock's time since midnight.
+  // Returns the label at a time. `day_time`: the wall clock's time since midnight.
   std::string at(Milliseconds day_time) const;
   bool shows_time() const { return parts_.size() > 1; }
 
@@ -37,12 +37,12 @@ class LineLabel {
 inline constexpr const char* k_label_of_one_host = "[{rank}] ";
 inline constexpr const char* k_label_of_hosts = "[{rank} {host}] ";
 
-// --label: {rank}, {local_rank}, {host}, {attempt} and {time}; "{{" is a brace. `colour`: for a terminal, by
-// rank. Throws UsageError for any other macro.
+// Makes the label of --label: {rank}, {local_rank}, {host}, {attempt} and {time}; "{{" is a brace. `colour`:
+// for a terminal, by rank. Throws UsageError for any other macro.
 LineLabel make_label(const std::string& text, const LabelFacts& facts, bool colour,
                      const std::string& origin);
-// torchrun's template, as Python's Template.safe_substitute: $rank, ${local_rank}, $role_name, "$$"; what it
-// does not know stays. An empty one is "[ROLE LOCAL_RANK]:".
+// Makes torchrun's template, as Python's Template.safe_substitute: $rank, ${local_rank}, $role_name, "$$";
+// what it does not know stays. An empty one is "[ROLE LOCAL_RANK]:".
 LineLabel make_torchrun_prefix(const std::string& text, const LabelFacts& facts);
 
 // Puts labels in front of the lines of one stream, of which every byte stays as it is. A '\r' ends a line too
@@ -50,7 +50,7 @@ LineLabel make_torchrun_prefix(const std::string& text, const LabelFacts& facts)
 class Labeller {
  public:
   void append(std::string& to, std::string_view text, std::string_view label);
-  // Somebody else has written meanwhile, and ended its line.
+  // Notes that another stream has written meanwhile, and ended its line.
   void interrupt() {
     if (start_ == Start::within) start_ = Start::fresh;
   }

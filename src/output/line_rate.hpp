@@ -37,7 +37,7 @@ class LineRate {
   bool skipping_ = false;  // a line that is left out
 };
 
-// "51,234 lines (5.1 MB) of rank 3 on n2 were left out (--output-rate)".
+// Returns "51,234 lines (5.1 MB) of rank 3 on n2 were left out (--output-rate)".
 std::string describe_left_out(const LineRate::LeftOut& left_out, const std::string& whose);
 
 }  // namespace ddprun::output

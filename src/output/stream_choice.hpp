@@ -22,7 +22,7 @@ struct StreamChoice {
 };
 StreamChoice parse_stream_choice(const std::string& text, const std::string& origin);
 
-// "0,1,12": local ranks, ascending and each once.
+// Parses "0,1,12": local ranks, ascending and each once.
 std::vector<int> parse_rank_list(const std::string& text, const std::string& origin);
 
 // "0,8-15" by global rank, or "none".
@@ -33,7 +33,7 @@ struct RankRanges {
 };
 RankRanges parse_rank_ranges(const std::string& text, const std::string& origin);
 
-// "apple,orange": a line has to contain one of them; ",," is a comma within one. Empty: none.
+// Parses "apple,orange": a line has to contain one of them; ",," is a comma within one. Empty: none.
 std::vector<std::string> parse_line_filters(const std::string& text);
 
 }  // namespace ddprun::output

@@ -56,8 +56,8 @@ rendezvous::ProofMethod method_of(allocation::SecretKind kind) {
   return rendezvous::ProofMethod::key_file;
 }
 
-// PBS gives its cookie to the processes it starts, and ssh does not carry it on: with it alone another agent
-// may still need the key file.
+// Reports whether every agent has it. PBS gives its cookie to the processes it starts, and ssh does not carry
+// it on: with it alone another agent may still need the key file.
 bool every_agent_has(allocation::SecretKind kind) { return kind != allocation::SecretKind::pbs_cookie; }
 
 std::string key_path(const options::Options& options, const facts::Snapshot& snapshot) {
@@ -98,7 +98,8 @@ rendezvous::Authenticator make_key_file_authenticator(const SecretKey& key, cons
   return authenticator;
 }
 
-// PBS makes its cookie by random(): from those of own jobs the next ones of others can be computed.
+// Leaves out PBS' cookie, which PBS makes by random(): from those of own jobs the next ones of others can be
+// computed.
 void leave_out_predictable(rendezvous::Authenticator& authenticator) {
   if (authenticator.methods.size() > 1)
     std::erase(authenticator.methods, rendezvous::ProofMethod::pbs_cookie);

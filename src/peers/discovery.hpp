@@ -22,19 +22,19 @@ class CoordinatorDiscovery {
   CoordinatorDiscovery(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
                        const facts::Snapshot& snapshot);
 
-  // The coordinator's part, once it listens. Throws Error where none of the ways the plan asks for works and
-  // members know no address.
+  // Publishes the coordinator's address, once it listens. Throws Error if none of the ways the plan asks for
+  // works and members know no address.
   void publish(const rendezvous::CoordinatorPlace& place);
-  // For those that come later: only a file can say something new.
+  // Publishes anew for those that come later: only a file can say something new.
   void publish_anew(const rendezvous::CoordinatorPlace& place) { write_file(place); }
   const os::RendezvousFile* file() const { return file_ ? &*file_ : nullptr; }  // file made here
 
-  // A member's part: `told` is called once, from the event loop.
+  // Fetches the address as a member: `told` is called once, from the event loop.
   void fetch(std::function<void(const net::ToldPlace&)> told);
   void stop_fetching();         // before what is told has gone
   net::ToldPlace look() const;  // at the rendezvous file
 
-  // Once no worker of ours runs any more; may take a second.
+  // Ends discovery once no worker of ours runs any more; may take a second.
   void finish();
 
  private:

@@ -27,18 +27,19 @@ struct VisibleDevices {
   std::string missing{};  // "CUDA_VISIBLE_DEVICES names 4 GPUs, 3 are visible"; empty: all that was promised
 };
 
-// The entries CUDA would accept of such a list: all of the first one's form (numbers, GPU-, MIG-), cut at the
-// first that is none; none at all for "", "-1", "NoDevFiles" and where one is repeated.
+// Returns the entries CUDA would accept of such a list: all of the first one's form (numbers, GPU-, MIG-),
+// cut at the first that is none; none at all for "", "-1", "NoDevFiles" and a list that repeats one.
 std::vector<std::string> parse_device_list(const std::string& text);
 
-// The one of `gpus` that an entry names where no other variable renumbers them; nothing for none, or more
-// than one.
+// Returns the one of `gpus` that an entry names if no other variable renumbers them; nullopt for none, or
+// more than one.
 std::optional<int> find_gpu(const std::vector<facts::Gpu>& gpus, const std::string& entry);
 
 VisibleDevices find_visible_devices(const facts::Snapshot& snapshot);
 
-// CUDA numbers unlike GPUs from fastest to slowest, unless CUDA_DEVICE_ORDER is PCI_BUS_ID, and nothing but
-// CUDA knows which is the fastest; they are taken in the order of their addresses.
+// Returns a notice if the order is unsure: CUDA numbers unlike GPUs from fastest to slowest, unless
+// CUDA_DEVICE_ORDER is PCI_BUS_ID, and only CUDA knows which is the fastest; they are taken in the order of
+// their addresses.
 std::optional<allocation::Notice> find_unsure_order(const facts::Snapshot& snapshot,
                                                     const VisibleDevices& devices, const std::string& host);
 

@@ -33,7 +33,7 @@ class Settlement {
     for (std::size_t i = 0; i < regions_.size(); ++i) everywhere_.push_back(i);
   }
 
-  // One demand of each worker comes before anybody's second, and those near their GPU before the others.
+  // Settles one demand of each worker before any second one, and those near their GPU before the others.
   void settle() {
     std::vector<bool> holds(holds_near_.size());
     const auto give = [&](GpuDemand& demand, bool near) {
@@ -71,7 +71,8 @@ class Settlement {
   }
 
  private:
-  // Several nodes are one region where all GPUs near any of them are near all of them; else each is its own.
+  // Makes the regions. Several nodes are one if all GPUs near any of them are near all of them; else each is
+  // its own.
   void make_regions() {
     std::set<Nodes> domains;
     for (const auto& gpus : input_.near) {
@@ -150,13 +151,13 @@ class Settlement {
   std::vector<std::size_t> everywhere_;
 };
 
-// Cores near any of the worker's GPUs.
+// Counts the cores near any of the worker's GPUs.
 std::size_t count_near(const PlacementInput& input, const Nodes& near, const Cores& cores) {
   return static_cast<std::size_t>(std::ranges::count_if(
       cores, [&](int core) { return std::ranges::binary_search(near, input.core(core).node); }));
 }
 
-// Summed over the workers, the share of each one's cores that is near its GPUs.
+// Returns the sum, over the workers, of the share of each one's cores that is near its GPUs.
 double locality(const PlacementInput& input, const std::vector<Cores>& workers) {
   double sum = 0;
   for (std::size_t i = 0; i < workers.size(); ++i) {

@@ -15,10 +15,10 @@ struct CardSeeker {
   std::vector<int> cpus;               // ascending; used where no GPU tells more
 };
 
-// For each seeker the RDMA device ("mlx5_2") or the Slingshot one ("cxi0"); empty: there is none that could
-// be used. Cards without an active port are none, nor are EFA cards, nor Ethernet ones beside as many
-// InfiniBand ones. Nearest is what shares most bridges with one of its GPUs, then what has CPUs in common
-// with them, then what is in their package, then what is the least distance away.
+// Returns for each seeker the RDMA device ("mlx5_2") or the Slingshot one ("cxi0"); empty: there is none that
+// could be used. Cards without an active port are none, nor are EFA cards, nor Ethernet ones beside as many
+// InfiniBand ones. Nearest is the card that shares most bridges with one of its GPUs, then one that has CPUs
+// in common with them, then one in their package, then one at the least distance.
 std::vector<std::string> choose_network_cards(const facts::Topology& topology,
                                               const std::vector<CardSeeker>& seekers);
 

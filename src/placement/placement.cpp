@@ -15,7 +15,7 @@ namespace {
 
 std::string count_cores(std::size_t cores) { return count_of(static_cast<std::int64_t>(cores), "core"); }
 
-// "GPU of worker 3", "GPUs of workers 0-2".
+// Returns "GPU of worker 3", "GPUs of workers 0-2".
 std::string name_gpus_of(const std::vector<int>& workers) {
   return fmt::format("GPU{} of {}", workers.size() == 1 ? "" : "s", name_workers(workers));
 }
@@ -72,7 +72,7 @@ struct Shares {
   std::vector<Nodes> memory;
 };
 
-// The cores near the GPUs; an even split where no GPU's place is known.
+// Shares out the cores near the GPUs; an even split if no GPU's place is known.
 Shares share_all(const PlacementInput& input, Placement& placement) {
   const options::BindMode mode = input.request.bind.mode;
   const bool whole_caches = mode != options::BindMode::exclusive;
@@ -95,7 +95,7 @@ Shares share_all(const PlacementInput& input, Placement& placement) {
   return shares;
 }
 
-// node, socket, core-complex.
+// Takes cores for the modes node, socket, core-complex.
 std::vector<Cores> take(const PlacementInput& input, Placement& placement) {
   const std::vector<Nodes> numa_nodes = find_numa_nodes(input);
   const bool by_gpu = knows_a_gpu(input);
@@ -180,7 +180,7 @@ Placement place_by_own_lists(const PlacementRequest& request, std::vector<std::v
   return placement;
 }
 
-// Too few for one each: these CPUs are still the ones that were asked for.
+// Shares a list with too few for one each: these CPUs are still the ones that were asked for.
 void share_list(const PlacementRequest& request, Placement& placement) {
   for (facts::Binding& worker : placement.workers) worker.cpus = request.allowed_cpus;
   placement.origin = "the same CPUs for all workers";

@@ -19,13 +19,13 @@ class MemoryMap {
     sizes_known_ = std::ranges::any_of(nodes, [](const facts::MemoryNode& n) { return n.bytes > 0; });
   }
 
-  // A single one leaves nothing to choose.
+  // Reports whether there are several to choose from.
   bool has_choice() const {
     const auto& nodes = request_.topology.nodes;
     return std::ranges::count_if(nodes, [&](const facts::MemoryNode& n) { return has_memory(n); }) > 1;
   }
 
-  // The kernel's numbers of the nodes that cores of `nodes` take memory from.
+  // Returns the kernel's numbers of the nodes that cores of `nodes` take memory from.
   std::vector<int> of(const Nodes& nodes) const {
     std::vector<int> numbers;
     for (const int node : nodes) {

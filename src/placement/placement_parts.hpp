@@ -44,7 +44,7 @@ Cores every_core(const PlacementInput& input);
 Nodes nodes_of(const PlacementInput& input, const Cores& cores);
 Nodes with_cores(const PlacementInput& input, const Nodes& nodes);          // nodes with allowed cores
 std::vector<int> cpus_of(const PlacementInput& input, const Cores& cores);  // the allowed ones, ascending
-// 10 is local, as in the SLIT; where that is not known, all others are equally far.
+// Returns the distance: 10 is local, as in the SLIT; if that is not known, all others are equally far.
 int distance_between(const facts::Topology& topology, int from, int to);
 
 // Reports whether the location of any GPU is known.
@@ -65,15 +65,15 @@ struct NearShares {
 };
 NearShares share_near_gpus(const PlacementInput& input, bool whole_caches);
 
-// NUMA nodes of which nobody has a core yet go to the workers with cores in the same package: so that the
-// least of these has as many as possible, and each node to the nearest of those that lack some. Nodes in
-// packages without a worker stay spare. Returns the nodes that were given away.
+// Gives NUMA nodes whose cores are all free to the workers with cores in the same package: so that the least
+// of these has as many as possible, and each node to the nearest of those that lack some. Nodes in packages
+// without a worker stay spare. Returns the nodes that were given away.
 Nodes share_idle_nodes(const PlacementInput& input, std::vector<Cores>& workers);
 
-// The NUMA nodes a worker belongs to, each with allowed cores: those near its GPUs, else the one nearest to
-// these, else, by its position among all workers.
+// Returns the NUMA nodes a worker belongs to, each with allowed cores: those near its GPUs, else the one
+// nearest to these, else, by its position among all workers.
 std::vector<Nodes> find_numa_nodes(const PlacementInput& input);
-// The three modes with torchrun's names in which workers may overlap.
+// Take cores for the three modes with torchrun's names in which workers may overlap.
 std::vector<Cores> take_nodes(const PlacementInput& input, const std::vector<Nodes>& numa_nodes);
 std::vector<Cores> take_packages(const PlacementInput& input, const std::vector<Nodes>& numa_nodes);
 std::vector<Cores> take_core_complexes(const PlacementInput& input, const std::vector<Nodes>& numa_nodes);
@@ -89,7 +89,7 @@ ReadLists read_lists(const PlacementRequest& request);
 // Fills memory_nodes and policy of the workers, from the nodes of each one's cores; an unbound one has all.
 void place_memory(const PlacementInput& input, const std::vector<Nodes>& workers, Placement& placement);
 
-// "worker 3", "workers 0-2,5".
+// Returns "worker 3", "workers 0-2,5".
 std::string name_workers(const std::vector<int>& workers);
 
 }  // namespace ddprun::placement

@@ -83,8 +83,8 @@ Sharers among(const std::vector<LocalPeer>& local_peers, const LaunchPlan& plan,
   return sharers;
 }
 
-// Before they have met: as many tasks as the scheduler says, each with the GPU of its local rank where every
-// task sees them all.
+// Returns the expected tasks before they have met: as many as the scheduler says, each with the GPU of its
+// local rank if every task sees them all.
 Sharers expected_tasks(const LaunchPlan& plan, const facts::Snapshot& snapshot,
                        const placement::VisibleDevices& devices) {
   Sharers sharers;
@@ -121,8 +121,8 @@ placement::PlacementRequest make_request(const LaunchPlan& plan, const facts::Sn
   return request;
 }
 
-// A task with CPUs of its own is the only worker there; of a list for each of the host's workers it takes its
-// own.
+// Picks the task's own list: one with CPUs of its own is the only worker there; of a list for each of the
+// host's workers it takes its own.
 void pick_own_list(placement::PlacementRequest& request, const LaunchPlan& plan) {
   std::vector<std::vector<int>>& lists = request.bind.lists;
   const auto workers = static_cast<std::size_t>(plan.node->local_world_size);

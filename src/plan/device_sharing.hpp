@@ -10,8 +10,8 @@
 
 namespace ddprun::plan {
 
-// The local peers' entries by local rank, for the visibility variable. Empty where it would not be safe: each
-// of them has to have one worker with one entry, no two the same GPU, and `gpus` (those this process may
+// Returns the local peers' entries by local rank, for the visibility variable. Empty if it would not be safe:
+// each of them has to have one worker with one entry, no two the same GPU, and `gpus` (those this process may
 // open) has each one under that entry and at the same PCI address. With device cgroups every task calls its
 // GPU number 0 and none can open another's.
 std::vector<std::string> find_shared_devices(const std::vector<facts::Gpu>& gpus,

@@ -41,7 +41,7 @@ bool is_open(const std::string& value) {
   return value.starts_with(k_folder) || value.starts_with(k_log_folder) || value == k_ras_address;
 }
 
-// Words for what only the start decides; empty for what the plan knows.
+// Describes a value that only the start decides; empty for one that the plan knows.
 std::string describe_open(const VariableChange& change, const NodeProposal& node) {
   if (change.name == "MASTER_ADDR" && change.value == "") {
     return fmt::format("(an address of {})", store_host(node));

@@ -8,8 +8,8 @@
 
 namespace ddprun::plan {
 
-// `snapshot` is the one of the proposal. Throws Error where the assignment is for another number of workers
-// than was offered, UsageError where the workers cannot be bound as was asked.
+// Makes the plan of an attempt. `snapshot` is the one of the proposal. Throws Error if the assignment is for
+// another number of workers than was offered, UsageError if the workers cannot be bound as was asked.
 LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignment,
                     const facts::Snapshot& snapshot);
 

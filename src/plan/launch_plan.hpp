@@ -52,7 +52,7 @@ struct LaunchPlan {
   std::vector<allocation::Notice> notices;  // notices about the share; the node has its own
 };
 
-// The node's, then those of its share.
+// Returns the node's notices, then those of its share.
 std::vector<allocation::Notice> notices_of(const LaunchPlan& plan);
 
 }  // namespace ddprun::plan

@@ -50,7 +50,7 @@ std::optional<int> parse_port(const std::string& text) {
   return static_cast<int>(*port);
 }
 
-// Several hosts, or nobody knows how many.
+// Reports whether the address is ambiguous: several hosts, or an unknown number.
 bool is_ambiguous(const std::string& address, const allocation::Allocation& allocation) {
   return allocation::is_loopback_name(address) && allocation.hosts.value.size() != 1;
 }

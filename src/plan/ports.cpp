@@ -18,7 +18,7 @@ std::uint64_t next_of(std::uint64_t& state) {
 
 }  // namespace
 
-// FNV-1a, which splitmix64 finishes for the ports; std::hash may differ between builds.
+// Hashes by FNV-1a, which splitmix64 finishes for the ports; std::hash may differ between builds.
 std::uint64_t launch_hash(const std::string& launch_key) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : launch_key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;

@@ -124,7 +124,7 @@ void offer_workers(NodeProposal& node, const placement::VisibleDevices& devices,
   }
 }
 
-// cuda:LOCAL_RANK has to exist where one GPU is seen.
+// Makes cuda:LOCAL_RANK exist if one GPU is seen.
 void adapt_to_one_gpu(NodeProposal& node) {
   if (!asks_for_gpus(node.options) || node.options.gpus_per_worker.value > 1) return;
   if (!node.virtual_local_rank.value) node.virtual_local_rank = {true, node.options.gpus_per_worker.origin};
@@ -136,9 +136,9 @@ void adapt_to_instances(NodeProposal& node, const placement::VisibleDevices& dev
   node.virtual_local_rank = {true, "one MIG instance per process"};
 }
 
-// One agent a task where every task was given its own GPU: each sees it as number 0, whatever its local rank.
-// Without a visibility variable it sees all that it can open. Where that is more than its own, the agents may
-// find at the start that they can all open each other's; until then nothing is said.
+// Adapts to one agent a task if every task was given its own GPU: each sees it as number 0, whatever its
+// local rank. Without a visibility variable it sees all that it can open. If that is more than its own, the
+// agents may find at the start that they can all open each other's; until then no notice is given.
 void adapt_to_own_device(NodeProposal& node, const placement::VisibleDevices& devices) {
   if (node.allocation.style.value != allocation::LaunchStyle::agent_per_task || node.local_world_size < 2)
     return;
@@ -158,8 +158,8 @@ void adapt_to_own_device(NodeProposal& node, const placement::VisibleDevices& de
            : "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
 }
 
-// Slurm's step has GPUs of its own, but no variable tells the runtime: without one, number 0 would be the
-// host's first.
+// Shows the workers the step's GPUs if Slurm's step has GPUs of its own but sets no variable for the runtime:
+// without one, number 0 would be the host's first.
 void show_step_devices(NodeProposal& node, const placement::VisibleDevices& devices) {
   const bool from_step = devices.variable.empty() && devices.of_step;
   const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
@@ -175,8 +175,8 @@ void shorten_grace(NodeProposal& node) {
     grace = {traits->grace, std::string(traits->grace_origin)};
 }
 
-// After ddprun has used it, the connection still serves an MPI program of the only worker under hydra, but
-// neither Slurm's pmi2 (MPI_Init hangs) nor PMIx (it fails).
+// Reports whether ddprun's use of the connection would spoil it. Afterwards it still serves an MPI program of
+// the only worker under hydra, but neither under Slurm's pmi2 (MPI_Init hangs) nor PMIx (it fails).
 bool spoils_connection(const NodeProposal& node, const facts::Snapshot& snapshot) {
   const allocation::KeyValueSpace key_value_space = node.rendezvous.key_value_space;
   return key_value_space == allocation::KeyValueSpace::pmix ||

@@ -10,7 +10,7 @@ namespace ddprun::plan {
 NodeProposal propose(const facts::Snapshot& snapshot, const options::Options& options,
                      allocation::Allocation allocation);
 
-// Only where the agents meet, with no workers: for an agent that has nothing to start and can but tell the
+// Proposes only to join, with no workers: for an agent that has nothing to start and only reports that to the
 // others. Needs less than propose, and throws like it.
 NodeProposal propose_to_join(const facts::Snapshot& snapshot, const options::Options& options,
                              allocation::Allocation allocation);

@@ -16,7 +16,7 @@ namespace ddprun::plan {
 
 namespace {
 
-// The scheduler's hosts, by name. Flags alone know none but this one.
+// Reports whether the scheduler's hosts are known by name. Flags alone know none but this one.
 bool knows_hosts(const allocation::Allocation& allocation) {
   return !is_by_flags(allocation) && !allocation.numbered_by_launcher && allocation.hosts.value.size() > 1;
 }
@@ -41,7 +41,7 @@ std::vector<std::size_t> order_hosts(const allocation::Allocation& allocation) {
   return order;
 }
 
-// The coordinator's name is the only one that anybody knows before the others come.
+// Numbers the agents by arrival: the coordinator's name is the only one that is known before the others come.
 void number_by_arrival(const allocation::Allocation& allocation, RendezvousPlan& rendezvous) {
   rendezvous.by_arrival = true;
   rendezvous.agents = allocation.task_count.value;
@@ -87,8 +87,8 @@ Sourced<std::vector<std::string>> find_known_addresses(const allocation::Allocat
   return addresses;
 }
 
-// An address may be right in ways that nothing here can see, so where it is none of the hosts' names it is
-// tried first and the host that coordinates beside it.
+// Returns the addresses to try. The user's address may be right in ways that nothing here can see, so if it
+// is none of the hosts' names it is tried first and the host that coordinates beside it.
 Sourced<std::vector<std::string>> find_addresses(const allocation::Allocation& allocation,
                                                  const RendezvousPlan& rendezvous) {
   if (!allocation.first_address) return find_known_addresses(allocation, rendezvous);
@@ -173,7 +173,7 @@ int expected_place(const NodeProposal& node) {
 
 namespace {
 
-// n1-ib0 and n1i are n1, but n10 is not.
+// Reports whether the name is the host's on another network: n1-ib0 and n1i are n1, but n10 is not.
 bool is_by_another_network(const std::string& name, const std::string& host) {
   const std::string_view known = short_host_name(host);
   return to_lower(name).starts_with(to_lower(known)) && name.size() > known.size() &&

@@ -22,15 +22,17 @@ RendezvousPlan make_rendezvous_plan(const allocation::Allocation& allocation, co
 // Takes `ports` and `spare_ports` from the sequence of its key.
 void follow_sequence(RendezvousPlan& rendezvous, PortRange range, const std::string& origin);
 
-// The agents were started by hand: nobody knows their hosts, and each has a terminal of its own.
+// Reports whether the agents were started by hand: their hosts are not known, and each has a terminal of its
+// own.
 bool is_by_flags(const allocation::Allocation& allocation);
 
-// This host's place in the scheduler's order; where nobody tells that order, the agent's number.
+// Returns this host's place in the scheduler's order; if that order is not known, the agent's number.
 int place_among_hosts(const NodeProposal& node);
-// Its place in the order of ranks, as far as that is known before the others have come.
+// Returns its place in the order of ranks, as far as that is known before the others have come.
 int expected_place(const NodeProposal& node);
 
-// The user named a coordinator that is none of the hosts, as far as names and this host's addresses show.
+// Returns a notice if the user named a coordinator that is none of the hosts, as far as names and this host's
+// addresses show.
 std::optional<allocation::Notice> find_foreign_address(const NodeProposal& node,
                                                        const facts::HostFacts& host);
 

@@ -12,15 +12,15 @@
 
 namespace ddprun::plan {
 
-// `missing` is a VisibleDevices::missing; `hosts` as a host list.
+// Describes missing GPUs. `missing` is a VisibleDevices::missing; `hosts` as a host list.
 allocation::Notice describe_missing_gpus(const std::string& hosts, const std::string& missing);
 
-// The coordinator's view of all hosts: at most one notice for each way in which GPUs are missing, and one for
-// numbers of workers that differ where nobody gave a number.
+// Finds differences in the coordinator's view of all hosts: at most one notice for each way in which GPUs are
+// missing, and one for numbers of workers that differ if no number was given.
 std::vector<allocation::Notice> find_unlike_gpus(const std::vector<Announcement>& announcements);
 
-// One notice that names the hosts of each combination; nothing where they agree. An agent that found no torch
-// says nothing about it: in a container it may be elsewhere.
+// Returns one notice that names the hosts of each combination; nullopt if they agree. An agent that found no
+// torch says nothing about it: in a container it may be elsewhere.
 std::optional<allocation::Notice> find_unlike_python(const std::vector<Announcement>& announcements);
 
 }  // namespace ddprun::plan

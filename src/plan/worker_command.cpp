@@ -14,8 +14,8 @@ namespace ddprun::plan {
 
 namespace {
 
-// torchrun's macro (torch/distributed/elastic/utils/api.py). Its template class also knows `$local_rank` and
-// turns `$$` into `$`; ddprun leaves every other `$` as the user wrote it.
+// Replaces torchrun's macro (torch/distributed/elastic/utils/api.py). Its template class also knows
+// `$local_rank` and turns `$$` into `$`; ddprun leaves every other `$` as the user wrote it.
 std::string replace_macro(std::string word, const std::string& number) {
   static constexpr std::string_view k_macro = "${local_rank}";
   for (std::size_t at = word.find(k_macro); at != std::string::npos;
@@ -25,7 +25,7 @@ std::string replace_macro(std::string word, const std::string& number) {
   return word;
 }
 
-// python looks for a script by its path alone.
+// Throws for a script that is only on PATH: python looks for a script by its path alone.
 void refuse_from_path(const std::string& word, const facts::ProgramFacts& facts,
                       const facts::Snapshot& snapshot) {
   if (word.find('/') != std::string::npos || facts.path.find('/') == std::string::npos) return;

@@ -15,10 +15,10 @@ namespace ddprun::plan {
 // Reports whether a Python starts the command: no executable that is not Python's, and not after --no-python.
 bool needs_python(const options::Options& options, facts::ProgramKind kind);
 
-// The active Python, "python3" where the snapshot does not know one (its own search will say what is wrong).
-// Throws UsageError where PYTHON_EXEC names none.
+// Returns the active Python, "python3" if the snapshot does not know one (its own search will say what is
+// wrong). Throws UsageError if PYTHON_EXEC names none.
 std::string find_python(const facts::Snapshot& snapshot);
-// Inside the container of --container: PYTHON_EXEC as it is, else "python3".
+// Returns the Python inside the container of --container: PYTHON_EXEC as it is, else "python3".
 std::string find_python_inside(const facts::Snapshot& snapshot);
 
 // Returns where `word` would be if the script of a PBS job had not started in the home directory; empty if it
@@ -30,7 +30,7 @@ std::string path_where_submitted(const std::string& word, const facts::Snapshot&
 // only FILE.py is Python's, and the program looked for here is the one that starts containers.
 facts::ProgramKind find_program_kind(const options::Options& options, const facts::Snapshot& snapshot);
 
-// `python -u [-m] SCRIPT ARGUMENTS`, or the program as it is: after --no-python, and where the file is an
+// Makes `python -u [-m] SCRIPT ARGUMENTS`, or the program as it is: after --no-python, and if the file is an
 // executable that is not Python's. --run-path wins over --no-python and --module, as in torchrun. Every
 // "${local_rank}" in a word becomes the number. With --no-use-env the script's first argument is
 // --local-rank=N, the spelling of torch 2. The words of --container come before all. `options.command` must
@@ -50,14 +50,14 @@ inline constexpr std::array k_staged_variables{"PATH",        "PYTHONPATH",   "P
 
 inline constexpr const char* k_stage_origin = "--stage";
 
-// Absolute, in the order of the options.
+// Returns the paths, absolute, in the order of the options.
 std::vector<std::string> staged_paths(const options::Options& options, const facts::Snapshot& snapshot);
 // Returns the folders that copies may be put in, best first.
 std::vector<std::string> stage_places(const options::Options& options, const facts::Snapshot& snapshot);
 // Returns the expected places of the copies, without the hash, which is not known yet.
 std::vector<staging::Mapping> expect_staged(const options::Options& options, const facts::Snapshot& snapshot);
 
-// A worker's command with the program of the copy: its first word, and the image of --container.
+// Returns a worker's command with the program of the copy: its first word, and the image of --container.
 std::vector<std::string> point_command(const LaunchPlan& plan, std::vector<std::string> command);
 
 }  // namespace ddprun::plan

@@ -33,7 +33,7 @@ std::string shown_gpus(const facts::Snapshot& snapshot, const placement::Visible
                      variable);
 }
 
-// K GPUs for each of `workers` that this host's agents have together.
+// Checks that K GPUs for each of `workers` fit, which this host's agents have together.
 void check_gpus_fit(const Sourced<int>& workers, const options::Options& options,
                     const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   if (!asks_for_gpus(options)) return;
@@ -73,7 +73,7 @@ void check_gpu_for_each_task(const Sourced<int>& tasks, const options::Options& 
                   count_of(gpus, "task"), count_of(gpus, "GPU"), gpus));
 }
 
-// Every worker has LOCAL_RANK 0 and its own device, or all would share the first one.
+// Checks that every worker has LOCAL_RANK 0 and its own device, or all would share the first one.
 void check_virtual_ranks(const Sourced<int>& workers, const options::Options& options,
                          const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
@@ -85,7 +85,7 @@ void check_virtual_ranks(const Sourced<int>& workers, const options::Options& op
       fmt::format("start at most {}, or leave --virtual-local-rank out", count_of(gpus, "worker")));
 }
 
-// All visible GPUs are used: what would be left over is a mistake in one of the numbers.
+// Shares out all visible GPUs: a rest would be a mistake in one of the numbers.
 Sourced<int> share_out_gpus(const std::string& origin, const options::Options& options,
                             const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<int>(devices.entries.size());
@@ -113,7 +113,8 @@ Sourced<int> one_for_each_gpu(const options::Options& options, const facts::Snap
                         printable(*facts::find_variable(snapshot, devices.variable))));
 }
 
-// `wanted`: what the place of this node says, below what the user says.
+// Counts the workers if nothing limits them. `wanted`: number that the place of this node says, below what
+// the user says.
 Sourced<int> count_unlimited(const options::Options& options, const std::optional<Sourced<int>>& wanted,
                              const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<int>(devices.entries.size());
@@ -138,20 +139,21 @@ Sourced<int> count_unlimited(const options::Options& options, const std::optiona
   return {1, "default: no GPU visible"};
 }
 
-// PBS gives the CPUs of a whole chunk in OMP_NUM_THREADS, the same as in NCPUS, whether or not the user asked
-// for ompthreads (start_exec.c). Where several workers share them that is nobody's wish.
+// Reports whether PBS set it: it gives the CPUs of a whole chunk in OMP_NUM_THREADS, the same as in NCPUS,
+// whether or not the user asked for ompthreads (start_exec.c). If several workers share them that is not the
+// user's wish.
 bool is_set_by_pbs(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
                    const std::string& threads, int workers) {
   return allocation.scheduler.value == facts::Scheduler::pbs &&
          facts::find_variable(snapshot, "NCPUS") == threads && workers * tasks_on_this_host(allocation) > 1;
 }
 
-// Physical cores of this agent's mask; without a topology every CPU is one.
+// Returns the physical cores of this agent's mask; without a topology every CPU is one.
 std::int64_t cores_of(const facts::HostFacts& host) {
   return host.allowed_cores > 0 ? host.allowed_cores : static_cast<std::int64_t>(host.allowed_cpus.size());
 }
 
-// A core counts however many of its hardware threads are there.
+// Counts cores, each however many of its hardware threads are there.
 std::int64_t cores_in(const std::vector<int>& cpus, const std::optional<facts::Topology>& topology) {
   if (!topology) return static_cast<std::int64_t>(cpus.size());
   const auto is_used = [&](const facts::Core& core) { return placement::overlap(core.cpus, cpus); };
@@ -159,7 +161,7 @@ std::int64_t cores_in(const std::vector<int>& cpus, const std::optional<facts::T
   return count > 0 ? count : static_cast<std::int64_t>(cpus.size());
 }
 
-// The cgroup's limit in whole CPUs, where it is lower.
+// Returns the cgroup's limit in whole CPUs, if it is lower.
 std::optional<Sourced<std::int64_t>> quota_below(const facts::HostFacts& host, std::int64_t cores) {
   if (!host.cpu_quota || *host.cpu_quota >= static_cast<double>(cores)) return std::nullopt;
   const auto whole = static_cast<std::int64_t>(std::ceil(*host.cpu_quota));
@@ -178,8 +180,8 @@ std::optional<Sourced<std::int64_t>> granted_below(const allocation::Allocation&
                  fmt::format("{} ({})", count_of(granted.value, "CPU"), granted.origin));
 }
 
-// Agents either own a part of their host each, or were left unbound: then their masks together are larger
-// than what was granted.
+// Returns how many agents share the mask: they either own a part of their host each, or were left unbound,
+// and then their masks together are larger than what was granted.
 std::int64_t agents_of_mask(const allocation::Allocation& allocation, const facts::HostFacts& host) {
   const std::int64_t tasks = tasks_on_this_host(allocation);
   const auto cpus = static_cast<std::int64_t>(host.allowed_cpus.size());
@@ -187,7 +189,8 @@ std::int64_t agents_of_mask(const allocation::Allocation& allocation, const fact
   return tasks > 1 && cpus * tasks > granted ? tasks : 1;
 }
 
-// srun cannot give more than the job has, which a batch script and a step that ddprun started itself have.
+// Returns the hint for Slurm. srun cannot give more than the job has, which a batch script and a step that
+// ddprun started itself have.
 std::string slurm_hint(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
                        int workers) {
   const int each = allocation.cpus_on_node.value / std::max(1, tasks_on_this_host(allocation));
@@ -206,7 +209,7 @@ std::string slurm_hint(const allocation::Allocation& allocation, const facts::Sn
       each);
 }
 
-// The option of each launcher that leaves the binding to us.
+// Returns the option of each launcher that leaves the binding to us.
 std::string widen_hint(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
                        int workers) {
   struct Row {
@@ -314,7 +317,7 @@ std::optional<Sourced<int>> cores_of_bindings(const allocation::Allocation& allo
   return sourced(static_cast<int>(least), origin);
 }
 
-// Hardware threads of the worker that has the fewest.
+// Counts the hardware threads of the worker that has the fewest.
 std::int64_t fewest_cpus(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
                          const std::vector<facts::Binding>& bindings) {
   auto fewest = static_cast<std::int64_t>(snapshot.host.allowed_cpus.size()) /

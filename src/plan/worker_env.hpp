@@ -30,9 +30,9 @@ struct WorkerContext {
 bool is_inspected(const options::Options& options, const std::vector<std::string>& command,
                   const facts::Environment& environment);
 
-// Launcher leftovers to remove where one agent starts several workers: they would all carry the agent's own
-// rank, and frameworks look at them before RANK; and where ddprun used a key-value space of the launcher that
-// serves no second program.
+// Removes launcher leftovers if one agent starts several workers: they would all carry the agent's own rank,
+// and frameworks look at them before RANK; and if ddprun used a key-value space of the launcher that serves
+// no second program.
 std::vector<VariableChange> scrub_changes(const facts::Environment& environment,
                                           const allocation::Allocation& allocation, int workers,
                                           bool key_value_space_used = false);
@@ -45,12 +45,12 @@ bool worker_hosts_store(const options::Options& options, int world_size);
 std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const facts::Environment& environment,
                                                 const WorkerContext& context);
 
-// The names that a container is to have: those set by `changes`, and what enters_container says of ddprun's
-// own environment.
+// Returns the names that a container is to have: those set by `changes`, and what enters_container says of
+// ddprun's own environment.
 std::vector<std::string> carried_names(const std::vector<VariableChange>& changes,
                                        const facts::Environment& environment);
 
-// The planned command; with -e NAME for the variables above where --container needs that.
+// Returns the planned command; with -e NAME for the variables above if --container needs that.
 std::vector<std::string> command_to_start(const LaunchPlan& plan, std::size_t worker,
                                           const std::vector<VariableChange>& changes,
                                           const facts::Environment& environment);
@@ -61,7 +61,7 @@ bool asks_nccl_ras(const NodeProposal& node);
 
 facts::Environment apply_changes(facts::Environment environment, const std::vector<VariableChange>& changes);
 
-// "NAME=value" strings as exec wants them.
+// Makes "NAME=value" strings as exec wants them.
 std::vector<std::string> make_environment_strings(const facts::Environment& environment);
 
 }  // namespace ddprun::plan

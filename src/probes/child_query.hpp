@@ -27,7 +27,7 @@ class ChildQuery {
   ChildQuery& operator=(const ChildQuery&) = delete;
   int child() const { return child_.pid(); }
 
-  // Once it has answered: likewise, what it says through another pipe while it goes on.
+  // Reads likewise, once it has answered, what it writes through another pipe while it continues.
   void read_more(os::Fd pipe, std::size_t most, Milliseconds limit, OnAnswer on_answer);
   // Ends that: what it says within `limit`, for which this blocks; on_answer is not called any more.
   struct Rest {

@@ -7,8 +7,8 @@
 
 namespace ddprun::probes {
 
-// The plan for the cores that were had: `plan` itself where there is nothing to follow. The claims have to
-// outlive the workers.
+// Returns the plan for the cores that were had: `plan` itself if there is nothing to follow. The claims have
+// to outlive the workers.
 plan::NodeProposal keep_to_granted_cpus(plan::NodeProposal node, facts::Snapshot& snapshot,
                                         os::CoreClaims& claims);
 

@@ -71,7 +71,7 @@ struct NodeLayout {
   int sibling_distance = 0;  // CPU n is a core with CPU n + this; 0: not that regular
 };
 
-// The snapshot has a topology.
+// Makes the layout; the snapshot has a topology.
 NodeLayout make_node_layout(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot);
 
 std::vector<const NodeBox*> boxes_of(const NodeLayout& layout);

@@ -31,7 +31,7 @@ std::string word_after(const std::vector<std::string>& words, std::string_view o
       "leave -pmi-port out; or give --nnodes, --node-rank and --master-addr");
 }
 
-// Returns the job that mpi/cray_shasta names alone. A step of another job is none of this one.
+// Returns a step of another job, of which mpi/cray_shasta names the job alone; empty for this job's.
 std::string read_other_job(const Seen& seen) {
   const auto pmi = seen.variables.text("PMI_JOBID");
   const auto job = seen.variables.text("SLURM_JOB_ID");

@@ -52,7 +52,8 @@ std::optional<Sourced<int>> find_most_nodes(const Job& job, const LaunchPlace& p
   return most;
 }
 
-// Returns at least one: variables of a heterogeneous step may count 0 of what there is.
+// Returns the likely number of nodes, at least one: variables of a heterogeneous step may count 0 of what
+// there is.
 int likely_nodes(const Launch& launch) {
   if (launch.most_nodes) return std::max(1, std::min(launch.most_nodes->value, launch.size.value));
   const int here = std::max(1, launch.place.local_size ? launch.place.local_size->value : 1);

@@ -17,7 +17,7 @@ namespace ddprun::os {
 
 namespace {
 
-// In the child: the topology as JSON, or why there is none behind '-'.
+// Returns, in the child, the topology as JSON, or the reason why there is none behind '-'.
 std::string tell_topology() {
   try {
     return facts::render_topology(discover_topology());

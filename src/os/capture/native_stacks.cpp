@@ -59,7 +59,7 @@ std::vector<Tool> find_tools() {
   return tools;
 }
 
-// Without the servers from which symbols would be loaded, over the network.
+// Returns the environment without the servers from which symbols would be loaded, over the network.
 std::vector<std::string> tool_environment() {
   std::vector<std::string> environment = capture_environment_strings();
   std::erase_if(environment, [](const std::string& each) { return each.starts_with("DEBUGINFOD_URLS="); });
@@ -122,7 +122,8 @@ class TracedRank {
     stopped_by_others_ = stopped_by_others_ || (process && process->state == 'T');
   }
 
-  // The tool is gone, and the process goes on. One that was killed may have left it stopped, or about to be.
+  // Lets the process continue once the tool is gone. A tool that was killed may have left it stopped, or
+  // about to be.
   void end() {
     if (!child_) return;
     look_at_process();
@@ -147,7 +148,8 @@ class TracedRank {
   bool stopped_by_others_ = false;
 };
 
-// Others are stopped or traced already, or would hold the tool up until the kernel lets go of them.
+// Reports whether it may be traced: others are stopped or traced already, or would hold the tool up until the
+// kernel lets go of them.
 bool may_be_traced(const status::WorkerStatus& worker) {
   const supervise::StuckProcess process = capture_stuck_process(worker.pid);
   return process.tracer == 0 && (process.state == 'S' || process.state == 'R');

@@ -46,7 +46,7 @@ void add_gpus(status::NodeStatus& status, const std::vector<std::vector<std::str
   }
 }
 
-// Empty, or the first file that could not be written, and why.
+// Writes the records. Returns an empty text, or the first file that could not be written, and why.
 std::string write_records(const std::vector<std::string>& paths, const std::vector<std::string>& texts) {
   std::string problem;
   for (std::size_t i = 0; i < texts.size() && i < paths.size(); ++i) {

@@ -28,9 +28,9 @@ status::NodeStatus measure_node(status::NodeStatus status, const WorkerPlaces& p
                                 Depth depth = Depth::usage, const std::string& nvml = "libnvidia-ml.so.1",
                                 const std::string& root = "");
 
-// The same in a child of its own, whose answer is the text of render_status(). With Depth::stacks it then
-// writes the records, however long the disk takes, and why that failed, if so, to the descriptor `problem`:
-// "/logs/0/stacks.txt: no space left on device". Throws Error where there can be no child.
+// Measures in a child of its own, whose answer is the text of render_status(). With Depth::stacks it then
+// writes the records, however long the disk takes, and the reason of a failure to the descriptor `problem`:
+// "/logs/0/stacks.txt: no space left on device". Throws Error if there can be no child.
 AnsweringChild measure_node_in_child(status::NodeStatus status, WorkerPlaces places, Depth depth,
                                      int problem);
 

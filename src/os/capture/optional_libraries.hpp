@@ -14,7 +14,7 @@ struct OptionalLibrary {
 // Loads each and calls nothing in it.
 std::vector<OptionalLibrary> find_optional_libraries();
 
-// "2.9.0": hwloc is linked.
+// Returns "2.9.0": hwloc is linked.
 std::string hwloc_version();
 
 }  // namespace ddprun::os

@@ -14,7 +14,7 @@
 
 namespace ddprun::os {
 
-// Connecting, without waiting; empty where nobody listens.
+// Connect without waiting; empty if no process listens there.
 Fd connect_to_path(const std::string& path);
 Fd connect_to_local_port(int port);  // on 127.0.0.1
 
@@ -42,7 +42,7 @@ class SocketQuestion {
   bool whole_ = false;
 };
 
-// To torch's worker server.
+// Posts a question to torch's worker server.
 SocketQuestion post(const std::string& socket_path, std::string_view handler);
 
 // Returns the body of the answer if its head reports success.

@@ -33,7 +33,7 @@ constexpr const char* k_record = "fr_trace_json?includestacktraces=false";
 constexpr const char* k_nccl_record = "dump_nccl_trace_json?includestacktraces=false";
 constexpr int k_dump_signal_offset = 3;  // SIGRTMIN+3, for which the module registers faulthandler
 
-// Without a handler the signal would end it.
+// Reports whether the process has a handler for the signal, which would end it otherwise.
 bool catches(int pid, int signal) {
   const std::string path = fmt::format("/proc/{}/status", pid);
   return facts::has_signal(try_read_file(path).value_or(""), "SigCgt:", signal);
@@ -46,8 +46,8 @@ struct Dump {
   std::size_t size = 0;
 };
 
-// The handler writes while the interpreter may be held by somebody who never lets go of it. A text that has
-// not grown from one look to the next is whole.
+// Has the workers dump their stacks by a signal. The handler writes while another thread may hold the
+// interpreter and never let go of it. A text that has not grown from one look to the next is whole.
 void dump_by_signal(std::vector<Dump> dumps) {
   const int signal = SIGRTMIN + k_dump_signal_offset;
   std::erase_if(dumps, [signal](const Dump& dump) {
@@ -84,7 +84,8 @@ std::string describe_process(const status::WorkerStatus& worker) {
   return process.state == 'R' ? "running" : "sleeping" + where;
 }
 
-// A request would wait until it goes on, and might then meet an interpreter that ends, which it would abort.
+// Reports whether the process is stopped. A request would wait until it continues, and might then meet an
+// interpreter that ends, which it would abort.
 bool is_stopped(int pid) {
   const auto process = capture_process(pid);
   return process && (process->state == 'T' || process->state == 't');
@@ -95,8 +96,8 @@ bool has_module(const std::string& door) {
   return !door.empty() && (exists(".socket") || exists(".ending") || exists(".stacks"));
 }
 
-// Once its script is over a rank's server has another name, and what needs the interpreter is not asked any
-// more.
+// Reports whether its script is over: then a rank's server has another name, and nothing that needs the
+// interpreter is asked any more.
 bool is_ending(const std::string& door) {
   return ::access((door + ".socket").c_str(), F_OK) != 0 && ::access((door + ".ending").c_str(), F_OK) == 0;
 }
@@ -166,7 +167,7 @@ Questions make_questions(std::vector<status::WorkerStatus>& workers, const std::
   return questions;
 }
 
-// torch 2.8 and 2.9 serve the recorder of NCCL alone.
+// Asks torch 2.8 and 2.9 for the recorder of NCCL alone, which they serve.
 void ask_again(Questions& questions, const std::vector<std::string>& doors) {
   std::vector<SocketQuestion*> again;
   for (std::size_t i = 0; i < questions.asked.size(); ++i) {

@@ -11,7 +11,7 @@
 
 namespace ddprun::os {
 
-// "PATH", "PATH.1": the name of a log file that was rotated so many times since.
+// Returns "PATH", "PATH.1": the name of a log file that was rotated so many times since.
 std::string log_file_name_of_age(const std::string& path, int age);
 inline constexpr const char* k_compressed_suffix = ".zst";
 

@@ -14,7 +14,7 @@ namespace ddprun::os {
 
 class LogFile {
  public:
-  // `rotated` is called when older ones have got their names.
+  // Takes the file over. `rotated` is called when older ones have got their names.
   LogFile(Fd file, std::string path, const LogStyle& style, std::function<void()> rotated);
 
   // Writes the text. Bytes that cannot be written are lost and counted; the next write tries again.

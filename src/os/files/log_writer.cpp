@@ -38,7 +38,7 @@ struct Request {
   LogStyle style;
 };
 
-// The two descriptors that came with a message.
+// Takes the two descriptors that came with a message.
 std::array<Fd, k_passed> take_descriptors(msghdr& message) {
   std::array<Fd, k_passed> taken;
   const cmsghdr* header = CMSG_FIRSTHDR(&message);

@@ -50,7 +50,7 @@ class LogWriter {
   // meanwhile.
   void complete();
   void finish();  // ends additions: the child exits when all is written
-  // Readable when there is news(), and when the child has left.
+  // Returns a descriptor that is readable when there is news(), and when the child has left.
   int socket() const { return socket_.get(); }
   std::optional<News> news();  // without waiting
   bool has_left() const { return left_; }

@@ -30,8 +30,8 @@ struct RendezvousFileLook {
   std::string problem;  // reason why it is not read, one sentence; both empty: there is none
 };
 
-// A member's look. What is not a regular file of our own user with mode 0600 (or 0400), is longer than
-// k_max_rendezvous_file or reached through a symbolic link is not read.
+// Looks at the file as a member. One that is not a regular file of our own user with mode 0600 (or 0400), is
+// longer than k_max_rendezvous_file or reached through a symbolic link is not read.
 RendezvousFileLook look_at_rendezvous_file(const std::string& path);
 
 }  // namespace ddprun::os

@@ -25,13 +25,14 @@ class StageFolder {
   };
   // Makes it where it is missing. Throws Error.
   Taken take();
-  // It is complete; others may use it from now on. False: somebody removed it meanwhile.
+  // Marks the copy complete: others may use it from now on. False: another process has removed it meanwhile.
   bool share();
   // Ours alone: removes what is in it.
   void empty() const;
   void mark_complete(std::string_view text) const;  // throws Error
   std::optional<std::string> completed() const;     // the text
-  // It is removed if nobody else uses it, unless it is kept: for other jobs, until room is needed.
+  // Leaves the folder, which is removed if no other process uses it, unless it is kept: for other jobs, until
+  // room is needed.
   void leave(bool keep);
 
   const std::string& path() const { return path_; }
@@ -45,7 +46,7 @@ class StageFolder {
   Fd folder_;
 };
 
-// The user's folder of copies at a place, made where it is missing; and what is to be known of the place.
+// Returns the user's folder of copies at a place, made if it is missing, and facts about the place.
 staging::PlaceFacts look_at_place(const std::string& place);
 
 // Removes what nobody uses any more: what is not kept, and kept copies of `source` under another identity

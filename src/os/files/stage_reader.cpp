@@ -322,7 +322,7 @@ ContentReader::ContentReader(std::string root, std::string originals, const Mani
       offsets_(staging::content_offsets(manifest)),
       entry_(manifest.entries.size()) {}
 
-// The copy is opened first: once it is another file, the original is there.
+// Opens the copy first: once it is another file, the original is there.
 void ContentReader::open(std::size_t entry) {
   const std::string path = path_of(root_, manifest_.entries[entry]);
   file_ = open_file(path);

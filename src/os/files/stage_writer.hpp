@@ -16,9 +16,9 @@ class StageWriter {
  public:
   // Makes the folders, below or at `root`, which does not exist yet. Throws Error, here and below.
   StageWriter(std::string root, const staging::Manifest& manifest);
-  // The next part of the contents. Blocks of zeros become holes.
+  // Writes the next part of the contents. Blocks of zeros become holes.
   void write(std::string_view bytes);
-  // All of the contents are written: links, permissions and times.
+  // Finishes once all contents are written: links, permissions and times.
   void finish(const std::vector<staging::Mapping>& mappings);
 
  private:
@@ -43,7 +43,7 @@ void rewrite_copy(const std::string& root, const std::string& originals, const s
 // running Python adds (__pycache__).
 bool is_like(const std::string& root, const staging::Manifest& manifest);
 
-// Below an existing folder. Empty, or why it failed: "tar exits with 2".
+// Unpacks below an existing folder. Returns an empty text, or why it failed: "tar exits with 2".
 std::string unpack(const std::string& archive, const std::string& folder);
 
 }  // namespace ddprun::os

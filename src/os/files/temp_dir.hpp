@@ -18,7 +18,7 @@ class TempDir {
  public:
   // Throws Error when none takes a folder.
   explicit TempDir(const std::vector<std::string>& places);
-  // With a random name.
+  // Makes a folder with a random name.
   explicit TempDir(const std::optional<std::string>& tmpdir);
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;

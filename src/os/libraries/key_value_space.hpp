@@ -28,9 +28,9 @@ struct KeyValueRequest {
 
 class KeyValueClient {
  public:
-  // `environment` tells where the server is: PMI_FD, or PMI_PORT and PMI_ID, PMI_SIZE; libpmix looks at the
-  // process' own. Throws Error where there can be no key-value space. Must be called while this process has
-  // one thread.
+  // Connects to the server that `environment` names: PMI_FD, or PMI_PORT and PMI_ID, PMI_SIZE; libpmix looks
+  // at the process' own. Throws Error if there can be no key-value space. Must be called while this process
+  // has one thread.
   KeyValueClient(const facts::Environment& environment, const KeyValueRequest& request);
 
   // Gives render_answer() of an KeyValueAnswer, and then its end.

@@ -91,7 +91,8 @@ class Caller {
   }
 
  private:
-  // The context's text is more precise than the number's, and may name the socket.
+  // Returns the reason of a refusal. The context's text is more precise than the number's, and may name the
+  // socket.
   std::string refuse(int error) const {
     if (context_ == nullptr) return k_bad + std::string("out of memory");
     const char* const precise = library_.context_error(context_);
@@ -103,7 +104,7 @@ class Caller {
   void* context_;
 };
 
-// In the child. A library that cannot be loaded now will not be later.
+// Makes, in the child, the function that serves. A library that cannot be loaded now will not be later.
 ServingChild::Serve make_server(const std::string& socket, const std::string& name) {
   const auto library = std::make_shared<MungeLibrary>();
   const std::string problem = library->load(name);

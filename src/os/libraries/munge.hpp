@@ -42,11 +42,11 @@ class Munge {
 
   static constexpr Milliseconds k_rest{60000};  // after three questions without an answer nothing is asked
 
-  // `socket`: the daemon's socket if not the library's own choice.
+  // Makes a client. `socket`: the daemon's socket if not the library's own choice.
   explicit Munge(std::string socket = {}, Milliseconds deadline = k_deadline,
                  std::string library = k_munge_library, Milliseconds rest = k_rest);
 
-  // A credential that only our own effective user can decode, for one minute.
+  // Makes a credential that only our own effective user can decode, for one minute.
   MungeEncoded encode(const std::string& payload);
   // Refuses what is no credential, has expired, was meant for another user, or was decoded on this host
   // before.

@@ -11,8 +11,8 @@
 
 namespace ddprun::os {
 
-// Numeric addresses in the resolver's order, else in a job of Slurm the node's NodeAddr as scontrol shows it;
-// none where the name is not known or nobody answers in time.
+// Returns the numeric addresses in the resolver's order, else in a job of Slurm the node's NodeAddr as
+// scontrol shows it; none if the name is not known or no answer comes in time.
 std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit = k_lookup_limit);
 
 // Reports whether a numeric address has a name; nullopt if no answer comes within `limit`.

@@ -38,7 +38,8 @@ constexpr std::size_t k_file_limit = 16 << 20;
 constexpr Milliseconds k_load_deadline{10000};
 constexpr std::string_view k_standard_input = "-";
 
-// Variables may make hwloc read another machine, as launchers leave them behind, load plug-ins or print.
+// Removes variables that may make hwloc read another machine, as launchers leave them behind, load plug-ins
+// or print.
 void quiet_hwloc() {
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -149,7 +150,7 @@ class HwlocTopology {
     require(hwloc_topology_load(topology_) == 0);
   }
 
-  // "hwloc 2.9.0", of the library and not of its header.
+  // Returns "hwloc 2.9.0", of the library and not of its header.
   std::string version() const {
     const char* const text = hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology_), "hwlocVersion");
     return fmt::format("hwloc{}{}", text == nullptr ? "" : " ", text == nullptr ? "" : text);
@@ -183,8 +184,9 @@ class HwlocTopology {
       use(object);
   }
 
-  // hwloc gives memory without CPUs (HBM, GPU memory) the CPUs it is near to. The kernel's first node with a
-  // CPU is the one it belongs to; in all machines known, plain memory has the lower numbers.
+  // Reads the nodes. hwloc gives memory without CPUs (HBM, GPU memory) the CPUs it is near to. The kernel's
+  // first node with a CPU is the one it belongs to; in all machines known, plain memory has the lower
+  // numbers.
   void read_nodes() {
     each(HWLOC_OBJ_NUMANODE, [&](hwloc_obj_t node) { numa_.push_back(node); });
     std::sort(numa_.begin(), numa_.end(),
@@ -236,8 +238,8 @@ class HwlocTopology {
     sort_cores();
   }
 
-  // Cores of which the description tells no NUMA node, as where a socket has no memory: those of a package
-  // are one, unless others of the package have one.
+  // Gives a node to cores without a NUMA node in the description, as when a socket has no memory: those of a
+  // package are one, unless others of the package have one.
   void house_the_homeless() {
     std::map<int, int> nodes;  // indexed by package
     for (const facts::Core& core : result_.cores) {
@@ -346,7 +348,8 @@ class HwlocTopology {
               [](const facts::PciDevice& a, const facts::PciDevice& b) { return a.address < b.address; });
   }
 
-  // hwloc hangs a device whose NUMA node the firmware does not tell (-1) under the whole machine.
+  // Returns the CPUs near a device. hwloc hangs one whose NUMA node the firmware does not tell (-1) under the
+  // whole machine.
   std::vector<int> local_to(hwloc_obj_t device) const {
     const hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(topology_, device);
     std::vector<int> cpus = common(numbers_of(place->complete_cpuset), cpus_);
@@ -384,7 +387,7 @@ void refuse_other_formats(const std::string& text, const std::string& source) {
            "write it for hwloc 2: lstopo --export-xml-flags v2 node.xml");
 }
 
-// Nodes, cores and devices of what `load` puts into hwloc; a reason behind '-' where it cannot.
+// Returns nodes, cores and devices of what `load` puts into hwloc; a reason behind '-' if it cannot.
 template <class Load>
 std::string answer(const std::string& source, Load load) {
   try {
@@ -404,7 +407,7 @@ facts::Topology load_in_child(const std::string& source, const std::string& name
   return facts::parse_topology(told.bytes->substr(1), name);
 }
 
-// "pack:2 core:8": no name of a file has such a look.
+// Reports whether it looks like "pack:2 core:8", as no name of a file does.
 bool looks_synthetic(const std::string& source) {
   return source.find(':') != std::string::npos && source.find('/') == std::string::npos;
 }

@@ -53,7 +53,7 @@ struct ZstdLibrary {
 
 constexpr std::size_t k_portion = std::size_t{1} << 17;
 
-// -1 and errno as read(2).
+// Reads; returns -1 and errno as read(2).
 ssize_t read_some(int from, std::vector<char>& bytes) {
   for (;;) {
     const ssize_t length = ::read(from, bytes.data(), bytes.size());

@@ -19,7 +19,7 @@ namespace ddprun::os {
 
 namespace {
 
-// "nvidia12" with the prefix "nvidia" is 12; nothing for "nvidiactl".
+// Returns 12 for "nvidia12" with the prefix "nvidia"; nullopt for "nvidiactl".
 std::optional<int> number_after(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   const auto number = parse_integer(name.substr(prefix.size()));

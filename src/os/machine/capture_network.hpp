@@ -11,7 +11,7 @@ namespace ddprun::os {
 
 std::string capture_host_name();  // gethostname(), as it is
 
-// IPv4 and IPv6 addresses of the interfaces that are up, in the kernel's order.
+// Returns the IPv4 and IPv6 addresses of the interfaces that are up, in the kernel's order.
 std::vector<facts::InterfaceAddress> capture_addresses();
 
 // Ports the kernel gives to outgoing connections; Linux' default when unreadable.

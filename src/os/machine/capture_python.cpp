@@ -42,7 +42,7 @@ std::string find_version(const fs::path& real) {
   return version;
 }
 
-// In the order in which Python would find them.
+// Returns the folders in the order in which Python would find them.
 std::vector<fs::path> package_folders(const fs::path& interpreter, const std::string& version,
                                       const std::optional<facts::VirtualEnvironment>& virtual_environment,
                                       const facts::Environment& environment) {

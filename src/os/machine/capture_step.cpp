@@ -31,7 +31,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-// The port at which the srun of this step listens for its nodes, where that is on this host.
+// Returns the port at which the srun of this step listens for its nodes, if that is on this host.
 std::optional<int> find_port_of_srun(const facts::Snapshot& snapshot) {
   const std::string host = facts::find_variable(snapshot, "SLURM_SRUN_COMM_HOST").value_or("");
   const auto port = parse_integer(facts::find_variable(snapshot, "SLURM_SRUN_COMM_PORT").value_or(""));
@@ -61,7 +61,7 @@ bool has_open(const std::string& process, const std::string& wanted) {
   });
 }
 
-// Its folder in /proc.
+// Returns srun's folder in /proc.
 std::optional<std::string> find_srun(const std::string& listener) {
   for (const std::string& name : names_in("/proc")) {
     const std::string folder = "/proc/" + name;

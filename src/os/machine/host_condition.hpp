@@ -13,8 +13,8 @@ std::string processor_model(
     const std::string& root = {});  // "AMD EPYC 7763 64-Core Processor"; empty: not told
 // Versions of GPU drivers by name, "NVIDIA driver" -> "550.54.15"; empty where there are none.
 std::map<std::string, std::string> driver_versions(const std::string& root = {});
-// The soft limits of this process: "nofile", "nproc" and "core" as numbers, "memlock" in bytes. The largest
-// number is no limit.
+// Returns the soft limits of this process: "nofile", "nproc" and "core" as numbers, "memlock" in bytes. The
+// largest number is no limit.
 std::map<std::string, std::uint64_t> soft_limits();
 int interface_mtu(const std::string& interface);         // bytes; 0: not known
 bool has_rdma(const std::string& root = {});             // InfiniBand, RoCE, Omni-Path or Slingshot

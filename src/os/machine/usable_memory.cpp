@@ -12,8 +12,8 @@ namespace {
 
 std::string text_of(const std::string& path) { return try_read_file(path).value_or(""); }
 
-// The least of what /proc/meminfo says under this name and what each cgroup around this process allows;
-// `used` is taken off a cgroup's limit.
+// Returns the least of what /proc/meminfo says under this name and what each cgroup around this process
+// allows; `used` is taken off a cgroup's limit.
 std::optional<std::uint64_t> least_memory(
     const std::string& root, std::string_view name,
     const std::function<std::uint64_t(const std::string&, bool)>& used) {

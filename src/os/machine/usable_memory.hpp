@@ -7,8 +7,8 @@
 
 namespace ddprun::os {
 
-// The host's memory, or the least limit of this process' cgroup and those around it; nothing where neither
-// can be read. `root` is in front of every path.
+// Returns the host's memory, or the least limit of this process' cgroup and those around it; nullopt if
+// neither can be read. `root` is in front of every path.
 std::optional<std::uint64_t> usable_memory(const std::string& root = {});
 
 // Returns how much of it is free now, or could be had from the page cache.

@@ -15,7 +15,7 @@ struct BindingRefusal {
   friend bool operator==(const BindingRefusal&, const BindingRefusal&) = default;
 };
 
-// A set of numbers in the kernel's words.
+// Returns a set of numbers in the kernel's words.
 std::vector<unsigned long> make_bit_mask(const std::vector<int>& numbers);
 
 struct PreparedBinding {
@@ -26,8 +26,8 @@ struct PreparedBinding {
 };
 PreparedBinding prepare_binding(const facts::Binding& binding, const std::vector<int>& otherwise);
 
-// In bare calls (bare_call.hpp). Where the CPUs are refused the memory is left alone too: a process that may
-// run anywhere is no better off with memory from one place. Several preferred nodes need Linux 5.15
+// Binds in bare calls (bare_call.hpp). If the CPUs are refused the memory is left alone too: a process that
+// may run anywhere is no better off with memory from one place. Several preferred nodes need Linux 5.15
 // (MPOL_PREFERRED_MANY); before it they are left alone, which is no refusal.
 BindingRefusal bind_self(const PreparedBinding& binding) noexcept;
 

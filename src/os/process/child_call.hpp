@@ -23,7 +23,7 @@ class ChildCall {
  public:
   static constexpr std::size_t k_limit = 2 << 20;
 
-  // An answer longer than `limit` bytes is a problem.
+  // Starts the call. An answer longer than `limit` bytes is a problem.
   explicit ChildCall(const std::function<std::string()>& function, std::size_t limit = k_limit);
 
   // Blocks until `deadline` after the start at most, and ends the child; to be asked once.
@@ -36,7 +36,7 @@ class ChildCall {
   std::string problem_;  // reason why there is no child
 };
 
-// The same for a call alone.
+// Makes such a call alone.
 ChildAnswer call_in_child(const std::function<std::string()>& function, Milliseconds deadline,
                           std::size_t limit = ChildCall::k_limit);
 

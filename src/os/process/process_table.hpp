@@ -26,28 +26,28 @@ struct ProcessEntry {
 
 using ProcessTable = std::vector<ProcessEntry>;
 
-// All its threads have ended, what it held is free, and only its number waits to be reaped.
+// Reports whether all its threads have ended: what it held is free, and only its number waits to be reaped.
 bool has_ended(const ProcessEntry& process);
 
-// One line of /proc/PID/stat (proc(5)); the name may hold blanks and parentheses.
+// Parses one line of /proc/PID/stat (proc(5)); the name may hold blanks and parentheses.
 std::optional<ProcessEntry> parse_process_stat(std::string_view line);
 
 // Reports whether /proc shows our own PID namespace. Otherwise (unshare --pid without --mount-proc, some
 // containers) its numbers are those of other processes here, and nothing may be signalled by what it shows.
 bool sees_own_processes();
 
-// All processes this user may see; none without a /proc of our own. A process that starts meanwhile may be
-// missing: loop when it matters.
+// Returns all processes this user may see; none without a /proc of our own. A process that starts meanwhile
+// may be missing: loop when it matters.
 ProcessTable capture_processes();
 std::optional<ProcessEntry> capture_process(int pid);
 
-// Our children, ended ones that are not reaped too. Told from one file where the kernel keeps that list. None
-// without a /proc of our own.
+// Returns our children, ended ones that are not reaped too. Read from one file where the kernel keeps that
+// list. None without a /proc of our own.
 std::vector<int> capture_children();
 
-// Everything below `root`, without `root`, without `except` and what is below those.
+// Returns everything below `root`, without `root`, without `except` and what is below those.
 ProcessTable find_descendants(const ProcessTable& table, int root, const std::vector<int>& except = {});
-// The leaders, every member of the groups and sessions they lead, and everything below any of these.
+// Returns the leaders, every member of the groups and sessions they lead, and everything below any of these.
 ProcessTable find_families(const ProcessTable& table, const std::vector<int>& leaders);
 
 // Reports whether it has mapped a file, such as a library, whose path contains `name`. False if we may not

@@ -61,7 +61,8 @@ std::optional<std::string> find_entry(const std::string& environment, const std:
   return entries.substr(value, entries.find('\0', value) - value);
 }
 
-// A job that a worker has submitted has its environment, and its own number.
+// Reports whether the process is of a job that a worker has submitted: that has its environment, and its own
+// number.
 bool is_of_another_job(const std::string& environment, const std::string& ours) {
   return std::any_of(facts::k_schedulers.begin(), facts::k_schedulers.end(),
                      [&](const facts::SchedulerTraits& scheduler) {
@@ -71,7 +72,8 @@ bool is_of_another_job(const std::string& environment, const std::string& ours) 
                      });
 }
 
-// A reaper of a launch inside ours carries our marker; it has its own to clean up and ends by itself.
+// Reports whether it may be killed. A reaper of a launch inside ours carries our marker; it has its own to
+// clean up and ends by itself.
 bool may_kill(const ProcessEntry& process) {
   return !has_ended(process) && process.pid != ::getpid() && process.name != k_reaper_name;
 }
@@ -136,7 +138,7 @@ void wait_until(const Condition& holds, Milliseconds limit) {
   while (!holds() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(k_pause);
 }
 
-// SIGTERM to the groups of what is watched, and some time to end.
+// Sends SIGTERM to the groups that are watched, and gives them some time to end.
 void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
   for (const int leader : leaders) ::kill(-leader, SIGTERM);
   const auto all_ended = [&] {
@@ -182,7 +184,7 @@ Heard listen(int reader, pid_t parent) {
   return heard;
 }
 
-// Not longer than for a pause: another may have come from them meanwhile.
+// Waits not longer than a pause: new processes may have come from them meanwhile.
 void wait_for_ends(const ProcessTable& killed) {
   const auto deadline = std::chrono::steady_clock::now() + k_pause;
   for (const ProcessEntry& process : killed) {
@@ -191,7 +193,7 @@ void wait_for_ends(const ProcessTable& killed) {
   }
 }
 
-// The workers first, before anything is looked for: others may start in their place.
+// Kills the workers first, before others are looked for: others may start in their place.
 void kill_what_is_left(const std::vector<int>& leaders, const std::string& agent_id, Milliseconds limit) {
   kill_groups(leaders);
   if (!sees_own_processes()) return wait_until([&] { return kill_groups(leaders); }, limit);
@@ -237,8 +239,8 @@ struct Parent {
   std::set<std::uint64_t> foreign;  // connections that it has from others, which may go on with them
 };
 
-// Nobody else has the descriptors that were shared with a ddprun that has gone; with one that goes on we
-// leave what is connected as it is.
+// Closes our descriptors. No other process has those that were shared with a ddprun that has gone; with one
+// that continues we leave what is connected as it is.
 void let_go_of_descriptors(const Heard& heard, const Parent& parent, const std::string& agent_id,
                            const ReaperDuties& duties) {
   const auto is_alone = [&] { return ::getppid() != parent.pid; };

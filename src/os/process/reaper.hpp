@@ -47,12 +47,14 @@ class Reaper {
 
   int pid() const noexcept { return pid_; }  // not to be killed by a sweep, reaped by us
 
-  // A worker that leads its own group or session. Forget it before it is reaped: then its number is free.
+  // Watches a worker that leads its own group or session. Forget it before it is reaped: then its number is
+  // free.
   void watch(int leader);
   void forget(int leader);
-  // A file that goes with us, unless it holds another text by then; not one of several kilobytes.
+  // Names a file that is removed with us, unless it holds another text by then; not one of several kilobytes.
   void remove_at_end(const std::string& path, const std::string& text);
-  // All is well: the reaper ends without doing anything. The destructor waits for that, at most a second.
+  // Dismisses the reaper, which ends without doing anything: all is well. The destructor waits for that, at
+  // most a second.
   void dismiss();
 
  private:

@@ -16,8 +16,8 @@ class ServingChild {
   static constexpr std::size_t k_limit = 65536;  // size of a request and of an answer, in bytes
 
   using Serve = std::function<std::string(const std::string& request)>;
-  // `prepare` runs in the child, once, and gives what answers there. The child is started by the first
-  // request, and leaves by itself when none comes for `idle`; the next one starts another.
+  // Makes a child whose answers come from `prepare`, which runs in it, once. The child is started by the
+  // first request, and leaves by itself when none comes for `idle`; the next one starts another.
   explicit ServingChild(std::function<Serve()> prepare, Milliseconds idle = Milliseconds{1000});
   ~ServingChild() { end(); }
   ServingChild(const ServingChild&) = delete;

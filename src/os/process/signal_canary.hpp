@@ -33,9 +33,9 @@ class SignalCanary {
   int pid() const noexcept { return pid_; }                // not to be killed by a sweep
   const Fd& descriptor() const noexcept { return told_; }  // readable when it has something to tell
   std::optional<int> read();                               // a signal it has got; never waits
-  // It has signals that it has not told: the machine was too busy to let it run.
+  // Reports whether it has signals that it has not told: the machine was too busy to let it run.
   bool is_behind() const;
-  // It ends. The destructor waits for that, at most a second.
+  // Ends it. The destructor waits for that, at most a second.
   void dismiss();
 
  private:

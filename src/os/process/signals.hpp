@@ -31,8 +31,8 @@ std::vector<int> handled_signals();
 // Reports whether workers get it too, when it is no request to stop: not what our own timers and limits send.
 bool is_passed_on(const SignalEvent& event);
 
-// "sent by bash, pid 77", "sent by pid 77 of uid 0"; empty for a key, and for what came from above, where the
-// sender is the scheduler's daemon or a launcher whoever asked it to.
+// Describes the sender: "sent by bash, pid 77", "sent by pid 77 of uid 0"; empty for a key, and for a sender
+// above us: that is the scheduler's daemon or a launcher, whoever asked it to.
 std::string describe_sender(const SignalEvent& event);
 
 // Returns those of `signals` that we were started with ignored (nohup: SIGHUP; a shell's `&`: SIGINT,
@@ -51,7 +51,7 @@ class SignalSource {
 
   const Fd& descriptor() const noexcept { return descriptor_; }  // readable when a signal has come
   std::optional<SignalEvent> read();                             // never waits
-  // The process is about to end: the signals stay blocked, so that a late one does not change its exit code.
+  // Keeps the signals blocked, since the process is about to end: a late one does not change its exit code.
   void keep_blocked() noexcept;
 
  private:

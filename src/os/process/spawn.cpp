@@ -131,8 +131,8 @@ struct Starts {
 // Reports whether an emulator (qemu-user), or a container's filter, has refused to make a child in this way.
 bool is_refused(int error) { return error == EINVAL || error == ENOSYS || error == EPERM; }
 
-// A child that goes on beside us in our memory: none of it is copied, neither now nor when we write to it.
-// Negative: there is none, and this is the errno negated.
+// Makes a child that goes on beside us in our memory: none of it is copied, neither now nor when we write to
+// it. Negative: there is none, and this is the errno negated.
 int make_sharing(std::unique_ptr<Start> start) {
   Starts& starts = Starts::ours();
   starts.going_on.reserve(starts.going_on.size() + 1);

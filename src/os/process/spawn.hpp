@@ -49,7 +49,8 @@ struct SpawnRequest {
   friend bool operator==(const SpawnRequest&, const SpawnRequest&) = default;
 };
 
-// A SpawnFailure only where there could be no process; what fails in it becomes its ending (Child::ending()).
+// Spawns a child. Returns a SpawnFailure only if there could be no process; a failure in it becomes its
+// ending (Child::ending()).
 std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request);
 
 }  // namespace ddprun::os

@@ -24,14 +24,14 @@ inline constexpr Milliseconds k_longest_hold{1000};
 // Memory that a child shares with us and with nobody else. What the child calls is a plain read or write.
 class SharedStart {
  public:
-  // `separate`: the child has memory of its own, and only this is shared. Empty when there is no memory for
-  // it.
+  // Makes the shared memory. `separate`: the child has memory of its own, and only this is shared. Empty when
+  // there is no memory for it.
   static std::shared_ptr<SharedStart> make(bool separate);
   SharedStart(const SharedStart&) = delete;
   SharedStart& operator=(const SharedStart&) = delete;
   ~SharedStart();
 
-  // The child's side.
+  // Writes a failure, on the child's side.
   void write_failure(const SpawnFailure& failure) noexcept;
   void write_refusal(const BindingRefusal& refusal) noexcept;
   bool is_released() const noexcept;  // a child that is held waits for it, k_longest_hold at most

@@ -24,13 +24,14 @@ bool is_terminal(int descriptor);
 
 class Terminal {
  public:
-  // /dev/tty; nothing when there is no controlling terminal.
+  // Opens /dev/tty; nullopt when there is no controlling terminal.
   static std::optional<Terminal> open_controlling();
 
   int descriptor() const noexcept { return descriptor_.get(); }
   // Reports whether our own process group may read and is sent the keys' signals.
   bool in_foreground() const;
-  // Only from the foreground, else it would be taken from whoever has it: false, and nothing changed.
+  // Gives the terminal to the group, only from the foreground, else it would be taken from the group that has
+  // it: false, and nothing changed.
   bool give_to(int group);
   // Makes our group the foreground again if the borrower's is, or one that has ended, with the modes of
   // before the loan (a worker killed in the middle of a password prompt leaves echo off). Else the user has
