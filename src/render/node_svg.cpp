@@ -40,13 +40,13 @@ std::string holder_title(const CpuHolder& holder) {
                                                 : look_of(holder.kind).title;
 }
 
-// "CPUs 0-15,64-79", not too long.
+// Returns "CPUs 0-15,64-79", not too long.
 std::string cpus_text(const std::vector<int>& cpus) {
   const std::string list = facts::render_cpu_list(cpus);
   return "CPUs " + (list.size() > 80 ? list.substr(0, 77) + "..." : list);
 }
 
-// "rank 3: CPUs 0-15; memory of node 0, preferred; GPU 3".
+// Returns "rank 3: CPUs 0-15; memory of node 0, preferred; GPU 3".
 std::string worker_text(const plan::PlannedWorker& worker) {
   std::vector<std::string> parts;
   parts.push_back(worker.binding.cpus.empty() ? "not bound" : cpus_text(worker.binding.cpus));
@@ -57,7 +57,7 @@ std::string worker_text(const plan::PlannedWorker& worker) {
   return fmt::format("rank {}: {}", worker.rank.value, join(parts, "; "));
 }
 
-// "node 3, cores 48-63, 126 GiB", "nodes 4-9, 95 GiB each, memory only".
+// Returns "node 3, cores 48-63, 126 GiB", "nodes 4-9, 95 GiB each, memory only".
 std::string box_title(const NodeLayout& layout, const NodeBox& box) {
   std::string title = box_name(box);
   if (!box.groups.empty()) {
@@ -69,7 +69,7 @@ std::string box_title(const NodeLayout& layout, const NodeBox& box) {
   return box.groups.empty() ? title + ", memory only" : title;
 }
 
-// "[0] GPU 0 A100-SXM4-40GB 0000:07:00.0".
+// Returns "[0] GPU 0 A100-SXM4-40GB 0000:07:00.0".
 std::string device_words(const DeviceMark& device, bool numbers) {
   const std::string text = device_text(device, numbers);
   return device.model.empty() ? text : text + ", " + device.model;
@@ -191,7 +191,7 @@ class NodeSvg {
     return inside == 0 ? k_title + k_pad / 2 : k_title + inside + k_pad;
   }
 
-  // All are as high as the highest.
+  // Returns the height of all packages, which is the highest one's.
   int package_height() const {
     int highest = 0;
     for (const PackageBox& package : layout_.packages) {
@@ -203,7 +203,7 @@ class NodeSvg {
     return highest;
   }
 
-  // With what is above and below them, as far as it is known before it is drawn.
+  // Returns the height with the parts above and below them, as far as it is known before it is drawn.
   int packages_height() const {
     const int rows = (static_cast<int>(layout_.packages.size()) + columns_ - 1) / columns_;
     const auto lines = static_cast<int>(std::min(plan_.planned.size(), k_workers_shown)) + 2;
@@ -212,7 +212,7 @@ class NodeSvg {
     return 2 * k_margin + k_top + rows * (package_height() + k_margin) + apart + lines * (k_step + 2);
   }
 
-  // In as many colours as it has holders.
+  // Draws a device in as many colours as it has holders.
   void draw_device(const DeviceMark& device, const Frame& frame) {
     frames_[device.number] = frame;
     svg_.open_group(device.model.empty() ? device.label : device.label + ", " + device.model);
@@ -245,7 +245,7 @@ class NodeSvg {
     }
   }
 
-  // From each worker's GPU to its card, in its colour.
+  // Draws a line from each worker's GPU to its card, in its colour.
   void draw_pairs() {
     for (const DevicePair& pair : layout_.pairs) {
       const auto gpu = frames_.find(pair.gpu);
@@ -273,7 +273,7 @@ class NodeSvg {
     }
   }
 
-  // Lines of groups beside each other; returns the y below them.
+  // Draws lines of groups beside each other; returns the y below them.
   int draw_lines(const std::vector<CoreGroup>& groups, int left, int y, bool outlined) {
     for (const CoreLine& line : arrange(groups, core_columns_)) {
       int x = left + k_group_edge;
@@ -287,7 +287,7 @@ class NodeSvg {
     return y;
   }
 
-  // Cores that share a cache; those that share one with no other have no outline.
+  // Draws cores that share a cache; those that share one with no other have no outline.
   void draw_cores(const NodeBox& box, int left, int y) {
     std::size_t widest = 0;
     for (const CoreGroup& group : box.groups) widest = std::max(widest, group.size());
@@ -327,7 +327,7 @@ class NodeSvg {
     draw_devices(package.devices, x + k_pad + devices_x(), y);
   }
 
-  // All return the y below what they drew.
+  // Draws the packages. This and the next ones return the y below what they drew.
   int draw_packages(int y) {
     for (std::size_t i = 0; i < layout_.packages.size(); ++i) {
       const int column = static_cast<int>(i) % columns_;

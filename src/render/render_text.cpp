@@ -49,8 +49,8 @@ std::string hosts_text(const allocation::Allocation& allocation) {
   return fmt::format("{}: {}", count, allocation::compress_hostlist(host_names(allocation)));
 }
 
-// "node 2 of 0-3", since a bare "2 of 4" leaves open where counting starts; nothing where there is only one,
-// and "node 2" where nobody knows how many (count 0).
+// Returns "node 2 of 0-3", since a bare "2 of 4" leaves open where counting starts; empty if there is only
+// one, and "node 2" if the number is not known (count 0).
 std::string place_among(std::string_view what, int number, int count) {
   if (count == 0) return fmt::format("{}{}", what, number);
   return count == 1 ? "" : fmt::format("{}{} of 0-{}", what, number, count - 1);
@@ -263,7 +263,7 @@ void show_stage(TextTable& table, const plan::LaunchPlan& plan) {
             plan.node->options.stage.keep ? "--stage-keep" : "default");
 }
 
-// A row for each stream of the first workers; nothing where all is on the console as it comes.
+// Adds a row for each stream of the first workers; none if all is on the console as it comes.
 void show_output(TextTable& table, const plan::LaunchPlan& plan) {
   if (!plan::directs_output(plan.node->options.output) || plan.planned.empty()) return;
   table.heading("output");
@@ -296,7 +296,8 @@ std::string cores_text(const plan::LaunchPlan& plan) {
   return plan.binding.origin.empty() ? "not bound" : plan.binding.origin;
 }
 
-// Without a topology there is nothing to draw, and nothing to tell where nobody decided anything.
+// Adds the binding. Without a topology there is nothing to draw, and nothing to say unless something was
+// decided.
 void show_binding(TextTable& table, const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (plan.planned.empty()) return;
   if (!snapshot.host.topology) {

@@ -56,7 +56,7 @@ class ClientQuestions {
   static constexpr Milliseconds k_limit{10000};  // an agent that has not answered by then knows nothing of it
 
   void ask(const StoreConnection& connection, std::set<ConnectionId> agents, TimePoint now);
-  // The verdict, once: at the first `own`, or when all have answered.
+  // Notes an answer. Returns the verdict, once: at the first `own`, or when all have answered.
   std::optional<ClientVerdict> note(ConnectionId agent, const ClientVerdict& answer);
   std::vector<ClientVerdict> expire(TimePoint now);
   std::optional<TimePoint> deadline() const;

@@ -48,7 +48,7 @@ struct CodecError {
   std::string what;  // "a frame of 2 GiB ...": one sentence
 };
 
-// The JSON of one frame.
+// Decode the JSON of one frame.
 std::variant<AgentMessage, CodecError> decode_agent_message(std::string_view payload);
 std::variant<CoordinatorMessage, CodecError> decode_coordinator_message(std::string_view payload);
 
@@ -59,8 +59,8 @@ std::string make_frame(std::string_view payload);
 class FrameReader {
  public:
   void append(std::string bytes);
-  // The next whole frame's payload; nothing when more bytes are needed; an error for a length past the
-  // limit, after which the stream cannot be used any more.
+  // Returns the next whole frame's payload; nothing when more bytes are needed; an error for a length past
+  // the limit, after which the stream cannot be used any more.
   std::variant<std::monostate, std::string, CodecError> next();
   // Takes the bytes behind the last frame, once no further frame comes.
   std::string take_rest() { return std::exchange(buffer_, {}); }

@@ -17,11 +17,11 @@ struct CoordinatorPlace {
   friend bool operator==(const CoordinatorPlace&, const CoordinatorPlace&) = default;
 };
 
-// Numbers only: a name from somebody else's hand is not looked up.
+// Reports whether the text is a numeric address: a name from another process is not looked up.
 bool is_address(std::string_view text);
 
-// "20480,10.0.0.1,fd00::1": nothing in it that a key-value space could not carry. Addresses past the limit
-// are left out.
+// Renders "20480,10.0.0.1,fd00::1": nothing in it that a key-value space could not carry. Addresses past the
+// limit are left out.
 std::string render_place(const CoordinatorPlace& place);
 // Returns nullopt for any other text.
 std::optional<CoordinatorPlace> parse_place(std::string_view text);
@@ -36,7 +36,8 @@ struct CoordinatorNote {
 };
 
 std::string render_note(const CoordinatorNote& note);
-// The note, or why it is not followed: "it belongs to another launch, slurm/28/0/0", "it is not complete".
+// Returns the note, or why it is not followed: "it belongs to another launch, slurm/28/0/0", "it is not
+// complete".
 std::variant<CoordinatorNote, std::string> parse_note(std::string_view text, const std::string& launch);
 
 }  // namespace ddprun::rendezvous

@@ -36,7 +36,7 @@ Reception judge(const CoordinatorMessage& message, MemberState state);
 MemberState after_received(const CoordinatorMessage& message, MemberState state);
 MemberState after_sent(const AgentMessage& message, MemberState state);
 
-// "it sent a success when nothing of that kind could come"
+// Describes it: "it sent a success when nothing of that kind could come".
 std::string describe_wrong(const AgentMessage& message);
 std::string describe_wrong(const CoordinatorMessage& message);
 

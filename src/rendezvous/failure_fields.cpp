@@ -17,8 +17,8 @@ constexpr std::array<std::array<int, 2>, 4> k_status_values{
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// The end of a traceback matters most, where the exception stands. From a line's begin on where one is near,
-// else from a character's.
+// Returns the end of a text: that of a traceback matters most, as the exception stands there. From a line's
+// begin on if one is near, else from a character's.
 std::string_view end_of(std::string_view text, std::size_t limit) {
   if (text.size() <= limit) return text;
   text.remove_prefix(text.size() - limit);

@@ -94,7 +94,7 @@ struct HandshakeStep {
 // One conversation. Feed it what arrives, in any pieces, until a step is not `more`.
 class Handshake {
  public:
-  // `key_exchange` is used once.
+  // Begins a handshake; `key_exchange` is used once.
   Handshake(HandshakeRole role, const std::string& launch_key, KeyExchange key_exchange,
             Authenticator authenticator);
 

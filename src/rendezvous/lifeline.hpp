@@ -38,11 +38,11 @@ struct FrontEndAddress {
   friend bool operator==(const FrontEndAddress&, const FrontEndAddress&) = default;
 };
 
-// "10.0.0.1,fd00::1:40123/8f3c", and back; nothing for anything else.
+// Renders "10.0.0.1,fd00::1:40123/8f3c", and parses it; nullopt for any other text.
 std::string to_string(const FrontEndAddress& address);
 std::optional<FrontEndAddress> parse_front_end_address(std::string_view text);
 
-// The launch key of both ends' handshake.
+// Returns the launch key of both ends' handshake.
 std::string lifeline_key(const std::string& id);
 
 // Task of an agent whose remote launcher passes neither arguments nor environment.
@@ -96,16 +96,16 @@ struct Output {
 
 using Message = std::variant<Hello, Task, Signal, Ended, Output>;
 
-// A whole frame: length and payload.
+// Encodes a whole frame: length and payload.
 std::string encode(const Message& message);
-// One payload; nothing for anything that encode() does not make.
+// Decodes one payload; nullopt for any that encode() does not make.
 std::optional<Message> decode(std::string_view payload);
 
 }  // namespace lifeline
 
-// The environment an agent on another host has in the end: the front end's, but for what belongs to a host
+// Returns the environment that an agent on another host gets: the front end's, without what belongs to a host
 // (names, addresses, the scheduler's own numbers of the process there); visible devices are the agent's own
-// where it has any.
+// if it has any.
 std::vector<std::string> merge_environments(const std::vector<std::string>& front_end,
                                             const std::vector<std::string>& own);
 

@@ -10,8 +10,8 @@ namespace {
 
 using Workers = std::vector<plan::LocalPeerWorker>;
 
-// Each worker's device, then the addresses of its GPUs. None at all where no device is known: most agents
-// have none to tell, and 128 of them may be on a host.
+// Returns each worker's device, then the addresses of its GPUs. None at all if no device is known: most
+// agents have none to send, and 128 of them may be on a host.
 std::vector<std::vector<std::string>> device_rows(const Workers& workers) {
   std::vector<std::vector<std::string>> rows;
   bool known = false;
@@ -49,7 +49,7 @@ struct LocalPeerRow {
   int workers = 0;
 };
 
-// All agents of a host or none: a part of them would be taken for the whole.
+// Describes all agents of a host or none: a part of them would be taken for the whole.
 void describe_local_peers(Fields& fields, std::vector<plan::LocalPeer>& local_peers) {
   std::vector<LocalPeerRow> rows;
   Workers all;

@@ -20,7 +20,7 @@ struct PlaceRange {
   friend bool operator==(const PlaceRange&, const PlaceRange&) = default;
 };
 
-// Ascending places as ranges, and back.
+// Convert ascending places to ranges, and back.
 std::vector<PlaceRange> to_ranges(const std::vector<AgentIndex>& places);
 std::vector<AgentIndex> from_ranges(const std::vector<PlaceRange>& ranges);
 

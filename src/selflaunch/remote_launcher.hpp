@@ -47,8 +47,8 @@ struct SelfLaunchPlan {
   std::vector<allocation::Notice> notices;
 };
 
-// The names --launcher takes, best known first: "srun", "mpiexec", "pbsdsh", "pbs_tmrsh", "ssh", "flux",
-// "blaunch", "qrsh", "oarsh", "pjrsh"; and "none".
+// Returns the values of --launcher, best known first: "srun", "mpiexec", "pbsdsh", "pbs_tmrsh", "ssh",
+// "flux", "blaunch", "qrsh", "oarsh", "pjrsh"; and "none".
 const std::vector<std::string>& remote_launcher_names();
 
 // Plans a self-launch if the allocation has hosts but no step, from Snapshot::programs ("ddprun" is this
@@ -59,8 +59,8 @@ std::optional<SelfLaunchPlan> make_self_launch_plan(const facts::Snapshot& snaps
                                                     const options::Options& options,
                                                     const allocation::Allocation& allocation);
 
-// The programs worth looking for before make_self_launch_plan is asked: the chosen one, else what the
-// scheduler's jobs are started with. Some take a while to tell what they are.
+// Returns the programs worth looking for before make_self_launch_plan is called: the chosen one, else those
+// that start the scheduler's jobs. Some take a while to say what they are.
 std::vector<std::string> remote_launcher_programs(const allocation::Allocation& allocation,
                                                   const options::Options& options);
 // Returns the programs of every remote launcher: for a capture, from which anything may be planned.
@@ -69,7 +69,7 @@ std::vector<std::string> all_remote_launcher_programs();
 // Throws Error with the command line to type instead where the style is LaunchStyle::not_started.
 void refuse_unstarted(const allocation::Allocation& allocation, const options::Options& options,
                       const facts::Snapshot& snapshot);
-// The allocation, unless it is refused.
+// Returns the allocation, unless it is refused.
 allocation::Allocation detect_started(const facts::Snapshot& snapshot, const options::Options& options);
 
 }  // namespace ddprun::selflaunch

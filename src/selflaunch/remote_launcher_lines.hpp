@@ -13,13 +13,13 @@ Mpiexec tell_mpiexec(const facts::ProgramFacts& program);
 bool is_of_openpbs(const facts::ProgramFacts& program);  // passed over
 bool knows_pbs(const facts::ProgramFacts& program);
 
-// This program's file.
+// Returns this program's file.
 const std::string& own_file(const facts::Snapshot& snapshot);
-// The words, this program's file and its arguments.
+// Returns the words, this program's file and its arguments.
 std::vector<std::string> with_arguments(std::vector<std::string> words, const facts::Snapshot& snapshot);
 void set_variable(SelfLaunchPlan& plan, const char* name, std::string value, std::string origin);
 
-// Each fills in commands, task and changes of a plan that has its allocation, hosts and remote launcher.
+// Fill in commands, task and changes of a plan that has its allocation, hosts and remote launcher.
 void use_srun(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
 void use_mpiexec(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
 void use_flux(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);

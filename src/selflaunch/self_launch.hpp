@@ -87,27 +87,27 @@ class SelfLaunch {
     bool from_above = false;    // a process above this one has sent it
   };
 
-  // The plan has at least one command and outlives this.
+  // Makes the state machine; the plan has at least one command and outlives it.
   SelfLaunch(const SelfLaunchPlan& plan, SelfLaunchSettings settings);
 
   Actions start(TimePoint now);
   Actions on_agent(const rendezvous::lifeline::Hello& hello, TimePoint now);
-  // One that did not start has a code other than 0.
+  // Notes the end of an agent; one that did not start has a code other than 0.
   Actions on_agent_ended(const rendezvous::lifeline::Hello& hello, const rendezvous::lifeline::Ended& ended,
                          TimePoint now);
   Actions on_agent_lost(const rendezvous::lifeline::Hello& hello, const std::string& why, TimePoint now);
-  // Once for each that was started. `words`: why it could not be run, else the last line that it wrote on
-  // standard error; may be empty.
+  // Notes the end of a remote launcher, once for each that was started. `words`: why it could not be run,
+  // else the last line that it wrote on standard error; may be empty.
   Actions on_remote_launcher_ended(std::size_t remote_launcher, const ExitStatus& status,
                                    const std::string& words, TimePoint now);
   Actions on_signal(const OwnSignal& signal, TimePoint now);
   Actions on_verdict(const supervise::SignalLedger::Verdict& verdict, TimePoint now);
   Actions on_drained();
   Actions on_losses(const std::vector<std::string>& sentences);
-  // `busy`: output of the remote launchers came within SelfLaunchLimits::busy_within, or waits for whoever
-  // reads ours.
+  // Notes the time. `busy`: output of the remote launchers came within SelfLaunchLimits::busy_within, or
+  // waits for the reader of ours.
   Actions on_time(TimePoint now, bool busy);
-  // When on_time wants to be called; nothing while the job runs.
+  // Returns when on_time has to be called; nullopt while the job runs.
   std::optional<TimePoint> deadline() const;
 
   const SelfLaunchLimits& limits() const { return settings_.limits; }

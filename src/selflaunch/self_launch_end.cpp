@@ -70,7 +70,7 @@ int SelfLaunch::exit_code() const {
   return knows_by_remote_launchers() && lost_.empty() ? 0 : k_exit_own_failure;
 }
 
-// One that was abandoned has passed nothing.
+// Reports whether the remote launchers pass the exit code; one that was abandoned has passed none.
 bool SelfLaunch::knows_by_remote_launchers() const { return plan_.passes_exit_code && !abandoned_; }
 
 }  // namespace ddprun::selflaunch

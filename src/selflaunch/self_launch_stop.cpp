@@ -65,7 +65,7 @@ void SelfLaunch::stop(const rendezvous::lifeline::Signal& signal, TimePoint now)
   finish_when_over();
 }
 
-// One host cannot take part: the others, which would wait for it, are stopped.
+// Fails: one host cannot take part, and the others, which would wait for it, are stopped.
 void SelfLaunch::fail(int code, TimePoint now) {
   if (failure_code_) return;
   failure_code_ = code;
@@ -74,7 +74,7 @@ void SelfLaunch::fail(int code, TimePoint now) {
   give_up_after(settings_.shutdown_timeout + settings_.limits.stop_margin, settings_.limits.patience, now);
 }
 
-// An agent has come while the others are being stopped.
+// Stops an agent that has come while the others are being stopped.
 void SelfLaunch::stop_late_agent() {
   if (stopped_by_) return signal_agents({*stopped_by_});
   if (failure_code_) signal_agents(k_explained_stop);

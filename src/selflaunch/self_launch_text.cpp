@@ -38,7 +38,8 @@ selflaunch::Say say_lost(const rendezvous::lifeline::Hello& hello, const std::st
   return {Level::detail, fmt::format("lost ddprun on {}: {}", hello.host, why)};
 }
 
-// A step that waits for CPUs another one holds, a host that does not answer, a firewall: all look like this.
+// Reports silence, with its possible causes: a step that waits for CPUs another one holds, a host that does
+// not answer, a firewall all look like this.
 selflaunch::Say say_silence(const SelfLaunchPlan& plan, Milliseconds silence, int port) {
   return {
       Level::normal,

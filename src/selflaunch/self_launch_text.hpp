@@ -14,12 +14,12 @@ namespace ddprun::selflaunch {
 selflaunch::Say say_connected(const rendezvous::lifeline::Hello& hello);
 selflaunch::Say say_ended(const rendezvous::lifeline::Hello& hello, int code);
 selflaunch::Say say_lost(const rendezvous::lifeline::Hello& hello, const std::string& why);
-// No agent has connected to this port of ours for so long.
+// Says that no agent has connected to this port of ours for so long.
 selflaunch::Say say_silence(const SelfLaunchPlan& plan, Milliseconds silence, int port);
-// `words`: of the remote launcher, or why it could not be run; may be empty.
+// Says that a start failed. `words`: the remote launcher's, or why it could not be run; may be empty.
 selflaunch::Say say_failed_start(const SelfLaunchPlan& plan, const RemoteCommand& command, int code,
                                  const std::string& words);
-// This one has ended long ago and its agent never connected.
+// Says that this one has ended long ago and its agent never connected.
 selflaunch::Say say_without_agent(const RemoteCommand& command, int code, bool others_go_on);
 
 // Describe an end that is not known: no agent came at all, some were lost, some reported nothing.

@@ -12,8 +12,8 @@ struct ExpandedValue {
   std::string missing;  // the first variable in it that is not set; empty: all are
 };
 
-// "$NAME" and "${NAME}" are replaced, "~" at the start of the value or after ':' is HOME where the name ends
-// there, and "$$" is a dollar sign. Any other '$' or '~' stays.
+// Replaces "$NAME" and "${NAME}"; "~" at the start of the value or after ':' is HOME if the name ends there,
+// and "$$" is a dollar sign. Any other '$' or '~' stays.
 ExpandedValue expand_value(const std::string& text, const facts::Environment& environment);
 
 }  // namespace ddprun::site

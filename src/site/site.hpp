@@ -61,15 +61,15 @@ std::span<const char* const> builtin_site_texts();  // their JSON
 
 // Returns the profiles of the user's folder, of /etc, then the built-in ones; in a folder by file name.
 std::vector<SiteProfile> list_site_profiles(const facts::Snapshot& snapshot);
-// Variables their conditions look at.
+// Returns the variables that their conditions look at.
 std::vector<std::string> site_variables(const std::vector<SiteProfile>& profiles);
 
 bool names_site_file(const std::string& wanted);  // a --site that is a path
-// --site: "" is the first profile whose condition holds, "none" is none, a path is a file in snapshot.files,
-// anything else a profile's name, which has to exist. Throws UsageError.
+// Chooses by --site: "" is the first profile whose condition holds, "none" is none, a path is a file in
+// snapshot.files, anything else a profile's name, which has to exist. Throws UsageError.
 SitePlan choose_site(const facts::Snapshot& snapshot, const std::string& wanted);
 
-// Addresses of the profile's interfaces first; else their order stays.
+// Puts addresses of the profile's interfaces first; else their order stays.
 std::vector<facts::InterfaceAddress> prefer_site_interfaces(std::vector<facts::InterfaceAddress> addresses,
                                                             const SitePlan& site);
 

@@ -112,7 +112,7 @@ class Reader {
   std::string name(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
  private:
-  // No control characters: a value ends up in variables, names and on the terminal.
+  // Reads a text without control characters: a value ends up in variables, names and on the terminal.
   std::string text_of(const Json& value, const std::string& path, const char* what,
                       const std::string& characters) const {
     const std::string must_be = fmt::format("must be {}", what);

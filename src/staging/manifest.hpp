@@ -43,12 +43,12 @@ std::size_t count_files(const Manifest& manifest);
 // Reports whether something in it is to be executed or loaded, which a file system can refuse (noexec).
 bool is_executed(const Manifest& manifest);
 
-// Its last part: "venv".
+// Returns its last part: "venv".
 std::string name_of(const std::string& source);
-// A tar, compressed or not, by its name.
+// Reports whether it is a tar, compressed or not, by its name.
 bool is_archive(const std::string& source);
 
-// Texts and numbers as encode() writes them.
+// Append texts and numbers as encode() writes them.
 void put_number(std::string& bytes, std::uint64_t number);
 void put_text(std::string& bytes, std::string_view text);
 class Parts {

@@ -8,7 +8,7 @@
 
 namespace ddprun::staging {
 
-// --stage-to alone where it is given; else TMPDIR, then /dev/shm.
+// Returns --stage-to alone if it is given; else TMPDIR, then /dev/shm.
 std::vector<std::string> places(const std::string& named, const std::optional<std::string>& tmpdir);
 
 struct PlaceFacts {
@@ -24,7 +24,7 @@ struct ChosenPlace {
 };
 ChosenPlace choose_place(const std::vector<PlaceFacts>& places, std::uint64_t bytes, bool executed);
 
-// Below such a place, the user's own: for all copies, then for one. `identity` is a hash.
+// Return the user's own folder below such a place: for all copies, then for one. `identity` is a hash.
 std::string user_folder(unsigned user);
 std::string copy_folder(const std::string& source, const std::string& identity);
 

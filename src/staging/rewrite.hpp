@@ -20,13 +20,13 @@ struct Mapping {
   friend bool operator==(const Mapping&, const Mapping&) = default;
 };
 
-// Without "." and ".." and slashes too many, as far as that follows from the text; absolute.
+// Returns the path without "." and ".." and slashes too many, as far as that follows from the text; absolute.
 std::string plain_path(const std::string& path);
-// A source, or a path below one; any other as it is.
+// Maps a source, or a path below one; any other stays.
 std::string map_path(const std::string& path, const std::vector<Mapping>& mappings);
-// The same for each part of "a:b:c".
+// Maps each part of "a:b:c" likewise.
 std::string map_path_list(const std::string& list, const std::vector<Mapping>& mappings);
-// Each place of a text that names such a path.
+// Maps each place of a text that names such a path.
 std::string map_text(std::string_view text, const std::vector<Mapping>& mappings);
 
 // Reports whether map_text() is for this file, judged by its place and size: pyvenv.cfg, *.pth of

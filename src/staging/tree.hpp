@@ -22,7 +22,7 @@ struct Server {
 // One server a host, the first; the others of a host get what is needed from that one.
 class Tree {
  public:
-  // The agents of the launch; the host of `root` reads the source.
+  // Makes the tree of the agents of the launch; the host of `root` reads the source.
   Tree(std::vector<Server> servers, std::size_t root);
   // Returns the servers that agent asks: its parent, then the parent's parent, up to the root. Empty: it
   // reads the source.

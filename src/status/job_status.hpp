@@ -60,14 +60,15 @@ struct JobStatus {
 
 inline constexpr std::size_t k_max_node_status = std::size_t{512} << 10;  // bytes of its text
 
-// JSON, in one line without its end; text that is not UTF-8 is replaced. Nothing for what is no such text.
+// Renders JSON, in one line without its end; text that is not UTF-8 is replaced. Parsing returns nullopt for
+// any other text.
 std::string render_status(const NodeStatus& status);
 std::optional<NodeStatus> parse_node_status(std::string_view text);
 std::string render_status(const JobStatus& status);
 std::optional<JobStatus> parse_job_status(std::string_view text);
 
-// Two looks at one job: what a rank's processes used between them, in percent of one core. Nothing where it
-// is not the same worker any more.
+// Returns what a rank's processes used between two looks at one job, in percent of one core. nullopt if it is
+// not the same worker any more.
 std::optional<int> cpu_percent(const JobStatus& now, const JobStatus& before, int rank);
 std::string render_heading(const JobStatus& job);  // two lines
 std::string render_status_table(const JobStatus& now, const JobStatus& before);

@@ -17,7 +17,7 @@ namespace {
 
 using inspect::Collective;
 
-// The one that most ranks wait in.
+// Returns the collective that most ranks wait in.
 std::optional<Collective> common_collective(const JobStatus& job) {
   std::map<std::string, std::pair<int, const Collective*>> counted;
   for (const NodeStatus& node : job.here) {

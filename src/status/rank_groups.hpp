@@ -30,7 +30,7 @@ struct RankGroup {
 
 std::vector<RankGroup> group_ranks(const JobStatus& job);
 
-// "rank 7 on n2", "ranks 0-6,8-63"
+// Returns "rank 7 on n2", "ranks 0-6,8-63".
 std::string name_of(const RankGroup& group);
 
 }  // namespace ddprun::status

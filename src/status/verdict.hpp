@@ -19,7 +19,8 @@ struct Verdict {
   std::string hint;
 };
 
-// `why`: how that is known, "no rank has shown a sign of life for 20s". Nothing without any rank.
+// Returns the verdict. `why`: how it is known, "no rank has shown a sign of life for 20s". nullopt without
+// any rank.
 std::optional<Verdict> make_verdict(const JobStatus& job, const std::string& why);
 
 // A rank has exited and others run on: one sentence that says where they are, and what to do. Nothing where

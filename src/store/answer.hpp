@@ -26,7 +26,7 @@ std::optional<std::string> answer(const StoreRequest& request, StoreClient clien
 std::size_t kept_bytes(const StoreRequest& request);
 std::size_t reply_bytes(const StoreRequest& request, const StoreState& state);
 
-// A text as requests and answers have it, behind its 64-bit length.
+// Appends a text as requests and answers have it, behind its 64-bit length.
 void append_text(std::string& bytes, std::string_view text);
 
 // Appends the notice that torch 2.0 and older read on a connection that watches keys.

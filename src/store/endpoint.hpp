@@ -38,7 +38,7 @@ struct StoreOutput {
 
 class StoreEndpoint {
  public:
-  // `old_dialect`: what clients before torch 2.2 are, where that is known; see session.hpp.
+  // Makes an endpoint. `old_dialect`: that of clients before torch 2.2, if it is known; see session.hpp.
   StoreEndpoint(const StoreLimits& limits, std::optional<StoreDialect> old_dialect);
   virtual ~StoreEndpoint() = default;
   StoreEndpoint(const StoreEndpoint&) = delete;
@@ -53,18 +53,18 @@ class StoreEndpoint {
   std::optional<std::string> receive(StoreClient client, std::string_view bytes, std::string& reply,
                                      std::vector<StoreDelivery>& deliveries);
 
-  // Complete requests of the client wait: its turn is over, or (starved) there is no memory for an answer
-  // while others have not read theirs, or (held back) other stores of the tree have to be heard first.
-  // receive() without bytes goes on with them.
+  // Reports whether complete requests of the client wait: its turn is over, or (starved) there is no memory
+  // for an answer while others have not read theirs, or (held back) other stores of the tree have to be heard
+  // first. receive() without bytes continues with them.
   bool paused(StoreClient client) const { return session(client).paused(); }
   bool starved(StoreClient client) const { return peers_[index(client)].starved; }
   bool held_back(StoreClient client) const { return peers_[index(client)].held_back; }
   // Reports whether the last answer about it was that there is no room for it.
   bool exceeds_memory(StoreClient client) const { return peers_[index(client)].exceeds_memory; }
-  // Bytes for the client that the network has not taken. False: they are more than it may have.
+  // Holds bytes for the client that the network has not taken. False: they are more than it may have.
   bool hold(StoreClient client, std::size_t bytes);
   void release(StoreClient client, std::size_t bytes);
-  // The number of torch's process by its own word (PING), for messages.
+  // Returns the number of torch's process by its own word (PING), for messages.
   std::optional<std::uint32_t> process(StoreClient client) const { return peers_[index(client)].process; }
 
   const StoreMemory& memory() const { return memory_; }
@@ -74,9 +74,9 @@ class StoreEndpoint {
 
   StoreLink add_child();
   void remove_child(StoreLink child);
-  // False: this is no word of that link, whose connection has to be closed.
+  // Receives bytes of a link. False: this is no word of that link, whose connection has to be closed.
   bool receive_from(StoreLink link, std::string_view bytes);
-  // More than enough is under way to the parent, or that is over.
+  // Notes that more than enough is on the way to the parent, or no more.
   virtual void note_congestion(bool /*congested*/) {}
   // Clients of relays of which something was passed on to here.
   virtual std::size_t clients_elsewhere() const { return 0; }
@@ -105,7 +105,7 @@ class StoreEndpoint {
                                             StoreTurn& turn) = 0;
   virtual void forget(StoreClient client) = 0;
   virtual void forget(StoreLink child) = 0;
-  // False as receive_from().
+  // Hears a message; false as receive_from().
   virtual bool hear(StoreLink link, const TreeMessage& message) = 0;
 
   StoreClient connect_elsewhere();
@@ -147,7 +147,7 @@ class StoreEndpoint {
 };
 
 inline constexpr StoreLink k_parent_link{0};
-// For tables of what is known by a child's link and its channel.
+// Returns a key for tables indexed by a child's link and its channel.
 inline std::uint64_t place_of(StoreLink child, std::uint32_t channel) {
   return static_cast<std::uint64_t>(child.value) << 32U | channel;
 }

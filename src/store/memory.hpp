@@ -34,7 +34,7 @@ class StoreMemory {
   void remove(StoreClient client, std::size_t bytes) {
     if (bytes > 0) remove(owner(client), bytes);
   }
-  // The connection has gone; what it holds itself was removed before.
+  // Forgets a connection that has gone; what it holds itself was removed before.
   void forget(StoreClient client);
 
   std::size_t used() const { return used_; }

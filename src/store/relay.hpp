@@ -21,11 +21,11 @@ namespace ddprun::store {
 
 class StoreRelay : public StoreEndpoint {
  public:
-  // `held`: bytes of values that it holds at most; what it has held longest goes first.
+  // Makes a relay. `held`: bytes of values that it holds at most; what it has held longest goes first.
   StoreRelay(const StoreLimits& limits, std::optional<StoreDialect> old_dialect, std::size_t held);
 
   void note_congestion(bool congested) override;
-  // For tests: keys that it holds or waits for, and channels to its parent.
+  // Return, for tests, the numbers of keys that it holds or waits for, and of channels to its parent.
   std::size_t keys() const { return keys_.size(); }
   std::size_t channels() const { return routes_.size(); }
 

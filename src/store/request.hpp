@@ -51,7 +51,7 @@ inline constexpr std::uint32_t k_store_magic = 0x3C85F7CE;
 
 // Returns nullopt when the dialect has no such number.
 std::optional<StoreOperation> store_operation(StoreDialect dialect, std::uint8_t number);
-// For messages: "SET", "WAIT".
+// Returns "SET", "WAIT", for messages.
 std::string_view describe(StoreOperation operation);
 
 // The body's fields in order: k key, v value, i 64-bit integer, w 32-bit integer. A counted body starts with
@@ -113,9 +113,9 @@ class RequestScanner {
 
   // Begins a request of this operation; its number byte is already consumed.
   void begin(StoreOperation operation);
-  // `body` is what has come so far, from the body's first byte; calls for one request only ever see it grow.
-  // Complete: length() bytes make the body. Illegal: complaint() says why. A length is judged as soon as it
-  // is there, before the bytes it announces.
+  // Scans `body`, which is what has come so far, from the body's first byte; calls for one request only ever
+  // see it grow. Complete: length() bytes make the body. Illegal: complaint() says why. A length is judged as
+  // soon as it is there, before the bytes it announces.
   Result scan(std::string_view body, const StoreLimits& limits);
 
   std::size_t length() const { return position_; }

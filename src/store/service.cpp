@@ -46,7 +46,7 @@ bool StoreService::answer_fits(StoreClient client, const StoreRequest& request,
   return bytes <= k_small_answer || memory_.has_room(client, reply.size() + bytes);
 }
 
-// The bytes that others get, each copy counted.
+// Delivers an answer. Returns the bytes that others get, each copy counted.
 std::size_t StoreService::deliver(StoreClient requester, std::string& reply,
                                   std::vector<StoreDelivery>& deliveries) {
   std::size_t sum = 0;

@@ -201,7 +201,8 @@ void StoreService::note_recalled(StoreLink link, std::uint32_t number) {
   if (found->second.asked.empty()) release_held(found->second);
 }
 
-// Nobody is shown the key before those that waited have had their turn: recalled_ still has it.
+// Releases what was held. The key is shown to no other before those that waited have had their turn:
+// recalled_ still has it.
 void StoreService::release_held(Recall& recall) {
   state_.hide(recall.key);
   for (const StoreClient client : std::exchange(recall.held, {})) {
@@ -213,7 +214,7 @@ void StoreService::release_held(Recall& recall) {
   }
 }
 
-// The request that they were for is carried out now.
+// Ends the recalls whose request is carried out now.
 void StoreService::end_recalls(const StoreRequest& request) {
   if (recalled_.empty()) return;
   for_each_changed(request, [&](std::string_view key) {

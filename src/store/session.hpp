@@ -57,7 +57,7 @@ class StoreSession {
   bool silent() const { return stage_ == Stage::silent; }
   // Returns nullopt while that is open.
   std::optional<StoreDialect> dialect() const { return dialect_; }
-  // Bytes held for an incomplete request.
+  // Returns the bytes held for an incomplete request.
   std::size_t held() const { return held_.capacity() > k_in_place ? held_.capacity() : 0; }
 
  private:

@@ -33,7 +33,7 @@ struct Decimal {
   std::string_view view() const { return {digits, length}; }
 };
 
-// Small values reuse their memory, and one large value does not keep its memory for ever.
+// Assigns a value: small ones reuse their memory, and one large value does not keep its memory for ever.
 void assign(std::string& slot, std::string_view value) {
   constexpr std::size_t k_worth_releasing = 4096;
   if (slot.capacity() > k_worth_releasing && value.size() < slot.capacity() / 2) {
@@ -58,7 +58,7 @@ std::optional<std::int64_t> leading_integer(std::string_view text) {
   return read.ec == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// Beyond the largest number it goes on at the smallest, as in torch.
+// Adds up; beyond the largest number it continues at the smallest, as in torch.
 std::optional<std::int64_t> sum(std::string_view value, std::int64_t delta) {
   const auto number = leading_integer(value);
   if (!number) return std::nullopt;
@@ -101,7 +101,7 @@ void StoreState::put(std::string_view key, std::string_view value, StoreEffects&
   charge(key, found->second, before, effects.by);
 }
 
-// A value is put down to who wrote it last.
+// Charges a value to the client that wrote it last.
 void StoreState::charge(std::string_view key, Kept& value, std::size_t before, StoreClient by) {
   const std::size_t now = cost(key, value.bytes);
   if (now == before && static_cast<int>(value.owner.client) == by.value) return;

@@ -56,16 +56,17 @@ struct StoreEffects {
 
 class StoreState {
  public:
-  // Values never grow past max_value bytes. Everything that is kept is put down in `memory`; whether there is
-  // room for it is asked before.
+  // Makes a store whose values never grow past max_value bytes. Everything that is kept is charged to
+  // `memory`; whether there is room for it is asked before.
   StoreState(std::size_t max_value, StoreMemory& memory) : max_value_(max_value), memory_(memory) {}
 
   // Returns nullopt when the key is absent. The view lives until the next change.
   std::optional<std::string_view> get(std::string_view key) const;
   void set(std::string_view key, std::string_view value, StoreEffects& effects);
-  // The sum; nothing when the value does not begin with a decimal number that fits, and then nothing changes.
+  // Adds. Returns the sum; nullopt when the value does not begin with a decimal number that fits, and then
+  // nothing changes.
   std::optional<std::int64_t> add(std::string_view key, std::int64_t delta, StoreEffects& effects);
-  // False when the value would become too long, and then nothing changes.
+  // Appends; false when the value would become too long, and then nothing changes.
   bool append(std::string_view key, std::string_view tail, StoreEffects& effects);
   // Returns the client's answer: `desired` when it was stored; for an absent key `expected` (c10d's
   // documented answer); else the present value. Wakes clients that wait for the key to appear, and at a
@@ -80,18 +81,18 @@ class StoreState {
     for (const auto& entry : values_) visit(std::string_view(entry.first));
   }
 
-  // A queue is apart from the key of the same name and does not count in size().
+  // Pushes a value into a queue, which is apart from the key of the same name and does not count in size().
   void push(std::string_view queue, std::string_view value, StoreEffects& effects);
   std::size_t queue_length(std::string_view queue) const;
   std::size_t next_in_queue(std::string_view queue) const;  // bytes of what pop() returns
   // Returns nullopt when the queue is empty.
   std::optional<std::string> pop(std::string_view queue);
 
-  // Present: the key exists or the queue of that name holds something.
+  // Reports whether the key exists or the queue of that name holds something.
   bool present(std::string_view key) const;
 
-  // One more key of the client's wait, if it is absent. Once all are named, the client is woken later, or
-  // waiting() says that there is nothing to wait for.
+  // Adds one more key to the client's wait, if it is absent. Once all are named, the client is woken later,
+  // or waiting() says that there is nothing to wait for.
   void wait_for(StoreClient client, std::string_view key);
   // Counts the client in. When `world` have come, everybody waiting at it, the caller too, is woken; the
   // counter is kept under the key as decimal text and never reset. set(), add(), append() and compare_set()
@@ -102,28 +103,29 @@ class StoreState {
 
   // ---- relays
 
-  // The relay is told by `wanted` when the key comes; once, however often it asks. What is in a queue of that
-  // name is not looked at.
+  // Notes that the relay is told by `wanted` when the key comes; once, however often it asks. Values in a
+  // queue of that name do not count.
   void want(StoreLink link, std::string_view key);
   void unwant(StoreLink link, std::string_view key);
   bool wanted(std::string_view key) const;
   void drop_wants(std::string_view key);
   void forget(StoreLink link);
-  // Relays are about to hold this of the key, which is there: the value where it is not longer than max_value
-  // and was set once and not changed since.
+  // Returns what relays are about to hold of the key, which is there: the value if it is not longer than
+  // max_value and was set once and not changed since.
   Shown show(std::string_view key, std::size_t max_value);
   Shown shown(std::string_view key) const;
   // Returns the message written for a shown key, so that the next relay it is shown to shares it.
   std::weak_ptr<const std::string>& written(std::string_view key);
-  // They hold nothing of it any more, and its value is not shown again.
+  // Notes that they hold nothing of it any more, and its value is not shown again.
   void hide(std::string_view key);
 
-  // False when the client watches as many keys as it may. Twice the same key is once.
+  // Watches a key; false when the client watches as many keys as it may. Twice the same key is once.
   bool watch(StoreClient client, std::string_view key);
   // Removes the client from every list.
   void forget(StoreClient client);
 
-  // For tests: entries in all wait and watch lists; what the values and queues alone were put down with.
+  // Return, for tests, the entries in all wait and watch lists, and the charge of the values and queues
+  // alone.
   std::size_t listed() const;
   std::size_t bytes() const;
 

@@ -67,7 +67,7 @@ class TreeReader {
   std::string held_;
 };
 
-// From whom such a message may come.
+// Reports whether such a message comes from a child; else it comes from the parent.
 bool is_from_child(TreeMessageKind kind);
 
 template <class Handler>

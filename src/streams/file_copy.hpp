@@ -21,8 +21,8 @@ class FileCopy : public std::enable_shared_from_this<FileCopy> {
  public:
   static constexpr std::size_t k_limit = std::size_t{8} << 20;
 
-  // `writer`: of the log writer's pipe, which is closed once all is passed on and nobody has this any more.
-  // `lost` is called with each number of bytes that are.
+  // Makes a copy. `writer`: end of the log writer's pipe, which is closed once all is passed on and this is
+  // destroyed. `lost` is called with each number of bytes that are lost.
   FileCopy(boost::asio::io_context& context, os::Fd writer, std::function<void(std::uint64_t)> lost);
 
   void add(std::string_view text);

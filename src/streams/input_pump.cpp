@@ -49,7 +49,7 @@ void InputPump::disconnect() {
   writer_.close();
 }
 
-// The pipe stays open, for the sake of what may be left in it.
+// Stops reading. The pipe stays open, for the sake of what may be left in it.
 void InputPump::stop_reading() {
   ++connection_;
   watch_.cancel();

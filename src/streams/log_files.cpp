@@ -37,7 +37,8 @@ void make_folders(const std::string& path) {
     throw os::system_failure(fmt::format("cannot create the log folder {}", printable(path)), error.value());
 }
 
-// A name that nobody has: `start` and eight characters. For this user only, as Python's mkdtemp makes it.
+// Makes a folder with a new name: `start` and eight characters. For this user only, as Python's mkdtemp makes
+// it.
 std::string make_new_folder(const std::string& start) {
   for (;;) {
     const std::string path = start + os::make_random_id().substr(0, 8);
@@ -118,7 +119,7 @@ void LogFiles::make_run_folder() {
   options_.log_dir.value.empty() ? console::say(said) : console::say_detail(said);
 }
 
-// Replaced at once, so that a reader always finds one.
+// Replaces the link at once, so that a reader always finds one.
 void LogFiles::point_to_latest() const {
   const fs::path folder(run_folder_);
   const fs::path next = folder.parent_path() / fmt::format(".latest-{}", ::getpid());

@@ -32,7 +32,7 @@ struct StreamCopy {
 
 class LogFiles {
  public:
-  // `started`: the log writer's process, which is no worker's.
+  // Makes the files' owner. `started`: gets the log writer's process, which is no worker's.
   LogFiles(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
            const facts::Snapshot& snapshot, std::function<void(int pid)> started);
 
@@ -43,7 +43,8 @@ class LogFiles {
   std::string final_path(const plan::RankAssignment& assigned,
                          output::Stream stream) const;                 // when the attempt is over
   std::string error_file(const plan::RankAssignment& assigned) const;  // empty: has no place here
-  // Beginning of the paths to which torch's flight recorder may write, then the rank; empty: without --logs.
+  // Returns the beginning of the paths to which torch's flight recorder may write, then the rank; empty:
+  // without --logs.
   std::string flight_record() const;
   // Returns the path for the stacks of a rank; empty: no folder was named for them.
   std::string stack_record(const plan::RankAssignment& assigned) const;
@@ -52,7 +53,7 @@ class LogFiles {
   StreamCopy copy(const plan::RankAssignment& assigned, output::Stream stream,
                   const output::StreamRoute& route, const std::string& label);
 
-  // The workers of an attempt that has ended, for index.json; their files are filled in here.
+  // Notes the workers of an attempt that has ended, for index.json; their files are filled in here.
   void note_ended(std::vector<output::LogIndexEntry> entries);
 
   // Calls when all is written, or after `limit`; after all streams have ended.
@@ -98,7 +99,7 @@ class LogFiles {
   bool uncompressed_told_ = false;
 };
 
-// Before anything is started: makes the folder that the options name. Throws UsageError where it cannot be
+// Makes the folder that the options name, before anything is started. Throws UsageError if it cannot be
 // written to.
 void check_log_folder(const output::OutputOptions& options, const std::string& host);
 

@@ -29,11 +29,11 @@ class OutputLink {
   // for the limits of a dial; without a front end it does nothing.
   bool connect(const facts::Snapshot& snapshot, const options::Options& options);
 
-  // The same over sockets that lead there already: one for both standard outputs, or one for each.
+  // Does the same over sockets that lead there already: one for both standard outputs, or one for each.
   void lead(const std::vector<os::Fd>& sockets);
   bool linked() const { return !linked_.empty(); }
-  // Nobody reads the connections any more: what is written from now on goes where it went before lead(). Says
-  // whether anything changed.
+  // Restores the outputs of before lead(), since the connections have no reader any more. Reports whether
+  // anything changed.
   bool restore();
 
   // Ends the output: nothing is written any more. `done` is called once the front end has read all of it,
@@ -42,7 +42,7 @@ class OutputLink {
   void finish(boost::asio::io_context& context, std::optional<Milliseconds> limit,
               std::function<void()> done);
   void give_up();
-  // The context is about to end: nothing is waited for, and nobody called.
+  // Cancels all waits, as the context is about to end: calls no handler.
   void cancel();
 
  private:

@@ -371,7 +371,7 @@ void OutputPump::take(const SourcePointer& source, std::string_view text) {
   if (source->treatment.shown) show(*source, text);
 }
 
-// All that is in the pipe now; no more, since a descendant of the worker may write for ever.
+// Reads all that is in the pipe now; no more, since a descendant of the worker may write for ever.
 void OutputPump::read_rest(const SourcePointer& source) {
   std::size_t left = os::pipe_capacity(source->reader.native_handle());
   while (left > 0) {

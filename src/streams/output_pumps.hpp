@@ -28,7 +28,7 @@ class OutputPumps {
   const OutputPump& error() const { return separate_error_ ? *separate_error_ : output_; }
   bool are_one() const { return !separate_error_; }
 
-  // Another host's output, from which `begun` was read already; `raw`: unfinished lines are shown.
+  // Adds another host's output, from which `begun` was read already; `raw`: unfinished lines are shown.
   void add_connection(rendezvous::lifeline::Stream stream, os::Fd socket, bool raw, std::string_view begun);
   // Do as OutputPump's, for both.
   void allow_lost_hosts();

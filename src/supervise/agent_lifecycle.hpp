@@ -120,26 +120,27 @@ class AgentLifecycle {
   // ---- the coordinator
   void note_found() { found_ = true; }    // it may not have answered yet
   void note_joined() { joined_ = true; }  // it knows this agent
-  // The others wait for the last word of this one.
+  // Notes that this agent coordinates: the others wait for its last word.
   void note_coordinates() {
     told_all_ = false;
     coordinates_ = true;
   }
   void note_told_all() { told_all_ = true; }  // no other agent waits for words of this one (any more)
-  // Somebody asked on that host for the end of the job: it goes on under no other coordinator.
+  // Notes that the end of the job was requested on that host: it continues under no other coordinator.
   void note_job_ends(int signal, std::string host) { job_ends_ = {signal, std::move(host)}; }
   bool accepts_start(const Workers& workers) const { return !ending_ && !stop_signal_ && workers.idle; }
   void note_start() { succeeded_ = false; }
   void note_standby() { succeeded_ = true; }  // a spare has nothing to run
   Actions on_refused(std::string what, std::string hint);
-  // `whole_tree`: where the signal came, a scheduler sent it to all processes; it may be about to here.
+  // Stops. `whole_tree`: a scheduler sent the signal to all processes of the host where it came; it may be
+  // about to here.
   Actions on_stop(Attempt attempt, int signal, bool whole_tree);
   // Reports whether the cause is plausible: success counts only if our own workers have succeeded, since no
   // sound coordinator claims it before.
   bool believes(const Cause& cause) const { return cause.kind != Cause::Kind::success || succeeded_; }
-  // `report`: what this agent is to say of it, if it is the one.
+  // Finishes. `report`: the text that this agent prints, if it is the one.
   Actions on_finish(const Cause& cause, std::string report);
-  // `may_rejoin`: another agent may take over, this one included.
+  // Notes the loss of the coordinator. `may_rejoin`: another agent may take over, this one included.
   Actions on_lost(std::string what, std::string hint, bool may_rejoin = false);
   Actions on_not_heard();  // the coordinator has not answered for a while
 
@@ -160,8 +161,9 @@ class AgentLifecycle {
   Actions on_exception(std::string what);  // in the agent itself; once it has left, it just ends
   void note_loss();                        // no success, but an earlier failure counts more
 
-  // Once all is written. Several launchers (PRRTE, Open MPI, srun -K) end the whole job as soon as one
-  // process fails, and with it a coordinator that is still about to say why.
+  // Reports whether it waits, once all is written, for the coordinator's process to end first. Several
+  // launchers (PRRTE, Open MPI, srun -K) end the whole job as soon as one process fails, and with it a
+  // coordinator that is still about to say why.
   bool lets_coordinator_end_first() const {
     return exit_code_ != 0 && joined_ && !coordinates_ && !link_lost_ && !hurried_;
   }

@@ -41,7 +41,7 @@ class EndWatch {
 
   explicit EndWatch(const options::TimeLimitOptions& options);
 
-  // The workers start; `left`: as the job's variables say. What comes after the first one is ignored.
+  // Notes that the workers start; `left`: as the job's variables say. Calls after the first one are ignored.
   Actions on_start(std::optional<Milliseconds> left, TimePoint now);
   Actions on_answer(std::optional<Milliseconds> left, TimePoint now);
   Actions on_time(TimePoint now);

@@ -32,7 +32,7 @@ struct KnownFailure {
 std::span<const KnownFailure> known_failures();
 std::vector<const KnownFailure*> find_known_failures(const Failure& failure, int world_size);
 
-// A hint for the report, from the worker's last lines and its error file; empty where none is known.
+// Returns a hint for the report, from the worker's last lines and its error file; empty if none is known.
 // `world_size` is that of the attempt: some endings have a usual cause in larger worlds only.
 std::string find_failure_hint(const Failure& failure, int world_size);
 

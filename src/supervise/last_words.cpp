@@ -10,7 +10,7 @@ namespace ddprun::supervise {
 
 namespace {
 
-// torch puts "[rank3]: " before each line of an uncaught exception.
+// Removes the "[rank3]: " that torch puts before each line of an uncaught exception.
 std::string_view without_rank(std::string_view line) {
   const std::size_t end = line.find("]: ");
   return line.starts_with("[rank") && end != std::string_view::npos ? line.substr(end + 3) : line;

@@ -60,15 +60,15 @@ class LineMerger {
   LineMerger() = default;
   explicit LineMerger(const Settings& settings) : settings_(settings) {}
 
-  // `label` stands in front of each of its lines.
+  // Opens a stream; `label` stands in front of each of its lines.
   StreamId open(bool interactive = false, output::LineLabel label = {});
   void add(StreamId stream, std::string_view text, TimePoint now);  // also without room; then it is held
-  // The stream has ended. It is forgotten once all of it was passed on.
+  // Closes a stream that has ended. It is forgotten once all of it was passed on.
   void close(StreamId stream, TimePoint now);
-  // The launcher's own whole lines: waits for nobody.
+  // Inserts the launcher's own whole lines, without waiting.
   void insert(std::string_view lines, TimePoint now);
 
-  // When tick() has something to do; nothing: not before another event.
+  // Returns when tick() has something to do; nullopt: not before another event.
   std::optional<TimePoint> next_tick() const;
   void tick(TimePoint now);
 

@@ -11,8 +11,8 @@
 
 namespace ddprun::supervise {
 
-// The code a launcher gives on: the exit code, 128+n for a signal, 126/127 for a program that cannot start,
-// 125 for a start that ddprun could not prepare.
+// Returns the code that a launcher passes on: the exit code, 128+n for a signal, 126/127 for a program that
+// cannot start, 125 for a start that ddprun could not prepare.
 int exit_code_of(const ExitStatus& status);
 
 // One worker's failure with what helps to understand it.
@@ -38,7 +38,7 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-// The same, but 1 for one that was stopped before it could exit by itself.
+// Returns the same, but 1 for one that was stopped before it could exit by itself.
 int exit_code_of(const Failure& failure);
 
 // Cause of the whole job's end; the first one counts.
@@ -60,7 +60,8 @@ struct Cause {
 int exit_code_of(const Cause& cause);
 
 std::string describe(const ExitStatus& status);  // "exited with code 1"; not for one that did not start
-// One sentence: "rank 3 on n2 exited with code 1", "rank 0 on n1 was killed by SIGSEGV (core dumped)".
+// Returns one sentence: "rank 3 on n2 exited with code 1", "rank 0 on n1 was killed by SIGSEGV (core
+// dumped)".
 std::string describe(const Failure& failure);
 std::string describe(const Cause& cause);
 

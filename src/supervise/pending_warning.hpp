@@ -28,7 +28,7 @@ class PendingWarning {
   void begin(std::size_t workers, TimePoint now);
   void end() { pending_.clear(); }
   Step look(const std::function<Worker(std::size_t)>& state, TimePoint now);
-  // When to look again; nothing where all have it.
+  // Returns when to look again; nullopt if all have it.
   std::optional<TimePoint> deadline() const { return pending_.empty() ? std::nullopt : next_; }
 
  private:

@@ -13,7 +13,8 @@ namespace ddprun::supervise {
 
 class RepeatedSignals {
  public:
-  // `stops`: the signals that ask to end. `grace`: what a worker has for its end, from the first of them on.
+  // Makes a filter. `stops`: the signals that ask to end. `grace`: time that a worker has for its end, from
+  // the first of them on.
   RepeatedSignals(std::vector<int> stops, Milliseconds grace) : stops_(std::move(stops)), grace_(grace) {}
 
   // Reports whether the worker gets this signal: any other one, and each request to end once within the

@@ -51,7 +51,7 @@ std::string quoted_block(const std::string& heading, const std::vector<std::stri
   return text;
 }
 
-// The last lines of it, since a traceback ends with its exception; says so where others were before.
+// Returns the last lines of it, since a traceback ends with its exception; says so if others were before.
 std::string quoted_message(const Failure& failure) {
   // Its first line may be one that is indented.
   const std::size_t end = failure.message.find_last_not_of(" \t\r\n") + 1;
@@ -67,7 +67,8 @@ std::string quoted_message(const Failure& failure) {
   return quoted_block(hung ? "where the ranks are:" : "its error:", lines);
 }
 
-// "rank 0 on n1 exited with code 1 (attempts 0-2)": each one once, as long as they follow one another.
+// Returns "rank 0 on n1 exited with code 1 (attempts 0-2)": each one once, as long as they follow one
+// another.
 std::vector<std::string> describe_alike(const std::vector<Failure>& failures) {
   std::vector<std::string> texts;
   for (auto next = failures.begin(); next != failures.end();) {

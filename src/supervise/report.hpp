@@ -11,8 +11,8 @@
 
 namespace ddprun::supervise {
 
-// Lines without the "ddprun: " in front of the first; at most one screen. Text that came from workers or
-// peers is made printable. Empty for success.
+// Renders lines without the "ddprun: " in front of the first; at most one screen. Text that came from workers
+// or peers is made printable. Empty for success.
 std::string render_report(const Cause& cause, const UsedRestarts& restarts);
 
 // Renders the lines under the report: failures that ended by themselves as well, and ranks that were stopped.
@@ -22,8 +22,8 @@ std::string render_others(const std::vector<Failure>& others, const std::vector<
 // Describes a job that a signal stopped: "ranks 4-7 had ended, ranks 0-3 were running".
 std::string describe_running(const std::vector<int>& running, int world_size);
 
-// And under that: which restarts were made, and why there was no other one. Each line begins with a line end;
-// empty for success and where there is nothing to say.
+// Renders the lines under that: which restarts were made, and why there was no other one. Each line begins
+// with a line end; empty for success and if there is nothing to say.
 std::string render_restarts(const UsedRestarts& restarts, const Cause& cause);
 
 std::string name_ranks(const std::vector<int>& ranks);  // ascending: "ranks 0-3,5-511"
@@ -66,9 +66,9 @@ std::string parse_error_file(const std::string& text);
 // reads it.
 std::string render_error_file(const Cause& cause);
 
-// "rank 3 on n2 exited with code 1; starting all workers again", or "again in 4 s".
+// Returns "rank 3 on n2 exited with code 1; starting all workers again", or "again in 4 s".
 std::string describe_restart(const Failure& cause, Milliseconds delay);
-// The same with " (restart 1 of 3)".
+// Returns the same with " (restart 1 of 3)".
 std::string render_restart(const Failure& cause, int number, int max_restarts, Milliseconds delay);
 
 }  // namespace ddprun::supervise

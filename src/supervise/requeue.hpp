@@ -25,13 +25,13 @@ struct RequeueDecision {
   std::string hint;
 };
 
-// The scheduler is asked where the workers ended, with success or not, after the warning, or one failed with
-// a code of --requeue-on, and the job was not started again --requeue=N times already. Who stops a job by
-// hand wants it to end; a preemption is the scheduler's own decision.
+// Decides to ask the scheduler if the workers ended, with success or not, after the warning, or one failed
+// with a code of --requeue-on, and the job was not started again --requeue=N times already. A user who stops
+// a job by hand wants it to end; a preemption is the scheduler's own decision.
 RequeueDecision decide_requeue(const options::TimeLimitOptions& options, const Cause& cause,
                                const RequeueFacts& facts);
 
-// The command line that asks; empty where ddprun knows none.
+// Returns the command line that asks; empty if ddprun knows none.
 std::vector<std::string> requeue_command(facts::Scheduler scheduler, const std::string& job);
 
 // Returns the remedy for a refusal by the scheduler.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int k_signal_base = 128;  // offset of exit codes in shells
 
-// A program that is not there or is none.
+// Reports whether the program is not there or is none.
 bool would_fail_again(const ExitStatus& status) {
   const bool lasting = status.value == ENOENT || status.value == EACCES || status.value == ENOEXEC;
   const bool at_program = status.stage == StartStage::exec || status.stage == StartStage::interpreter;

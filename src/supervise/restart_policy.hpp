@@ -80,7 +80,7 @@ class RestartPolicy {
   RestartPolicy(int max_restarts, options::RestartOptions options, options::TimeLimitOptions limit = {});
 
   RestartDecision decide(const AttemptEnd& end) const;
-  // The decision, from now on part of what the next one is made of.
+  // Returns the decision, from now on part of the input of the next one.
   RestartDecision note_end(const AttemptEnd& end);
   // Notes the restarts of an earlier coordinator; their causes are not known any more.
   void note_used(int restarts) { used_.used = std::max(used_.used, restarts); }

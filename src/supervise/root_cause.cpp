@@ -40,7 +40,7 @@ bool has_any(const std::vector<std::string>& lines, const std::string_view (&wor
   });
 }
 
-// Death by these is never somebody else's doing, whatever was written before.
+// Reports whether it died by a signal that is never another process' doing, whatever was written before.
 bool crashed(const ExitStatus& status) {
   constexpr std::array k_crashes = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
   return status.kind == ExitStatus::Kind::signalled &&

@@ -30,11 +30,11 @@ struct RankedFailures {
   std::vector<int> victims;     // ascending
 };
 
-// `seen`: at least one failure, in the order in which they were seen; `stopped`: ranks that are known to be
-// victims.
+// Ranks the failures. `seen`: at least one failure, in the order in which they were seen; `stopped`: ranks
+// that are known to be victims.
 RankedFailures rank_failures(std::vector<Failure> seen, std::vector<int> stopped);
 
-// Failures with the same status and the same last words become one of them, with the ranks of the others.
+// Folds failures with the same status and the same last words into one of them, with the ranks of the others.
 std::vector<Failure> fold_alike(std::vector<Failure> failures);
 
 }  // namespace ddprun::supervise

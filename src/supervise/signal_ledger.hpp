@@ -55,8 +55,8 @@ class SignalLedger {
 
   void note_worker(TimePoint now);  // one was made
   void note_canary(int number, TimePoint now);
-  // `maybe_tree`: an own signal was sent by a process above this one; for a told one, the workers of the
-  // teller's host had it from whoever sent it.
+  // Notes a signal. `maybe_tree`: an own signal was sent by a process above this one; for a told one, the
+  // workers of the teller's host had it from its sender.
   void note_signal(int number, SignalWay way, bool maybe_tree, TimePoint now);
 
   // Returns the verdicts since the last call, each signal once, in the order in which they came.

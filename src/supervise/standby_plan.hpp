@@ -34,16 +34,17 @@ class StandbyPlan {
   void note_modules(const std::vector<std::size_t>& counts);
   void note_ready(std::size_t worker);
   void note_taken(std::size_t worker);  // or it did not fit
-  // It has ended by itself, because of this package if one is named.
+  // Notes that it has ended by itself, because of this package if one is named.
   void note_unfit(std::size_t worker, const std::string& package);
 
   void give_up(std::size_t worker);  // none is prepared in this attempt any more
 
-  // To be begun now: they count as begun.
+  // Takes the preparations to be begun now: they count as begun.
   std::vector<Prepare> take_due(TimePoint now);
   // Returns the workers whose interpreter has imported for k_longest_import: to be ended and given up.
   std::vector<std::size_t> overdue(TimePoint now) const;
-  // Sooner where a worker has not answered yet, as on a busy host; who has not in k_rare_look never may.
+  // Returns the time of the next look, sooner if a worker has not answered yet, as on a busy host; one that
+  // has not in k_rare_look never may.
   TimePoint next_look(TimePoint now) const;
   bool is_settled(std::size_t worker) const { return workers_.at(worker).settled; }
   const std::vector<std::string>& left_out() const { return left_out_; }

@@ -12,9 +12,10 @@ namespace ddprun::supervise {
 // Reports whether a worker is expected to connect: only Python programs are.
 bool starts_python(const std::vector<std::string>& command);
 
-// The workers have been running for `waited`, and one has loaded torch: others may never mean to connect.
+// Describes a store without connections: the workers have been running for `waited`, and one has loaded
+// torch; others may never mean to connect.
 allocation::Notice describe_silent_store(Milliseconds waited);
-// All workers have ended with success.
+// Describes the same after all workers have ended with success.
 allocation::Notice describe_unused_store(int workers);
 
 }  // namespace ddprun::supervise

@@ -16,7 +16,7 @@ bool asks_to_end(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }
 
-// A shell in between tells a death by signal as an exit code.
+// Returns the signal of a death, which a shell in between reports as an exit code.
 int signal_of(const ExitStatus& status) {
   if (status.kind == ExitStatus::Kind::signalled) return status.value;
   return status.kind == ExitStatus::Kind::exited && status.value > 128 ? status.value - 128 : 0;
@@ -145,7 +145,7 @@ std::optional<std::size_t> Supervisor::first_failure() const {
   return first;
 }
 
-// The signal by which somebody asked for this end.
+// Returns the signal by which this end was requested.
 std::optional<int> Supervisor::request_behind(const ExitStatus& status) const {
   const int signal = signal_of(status);
   const bool key = has_terminal_ && (signal == SIGINT || signal == SIGQUIT || signal == SIGHUP);

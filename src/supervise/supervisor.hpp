@@ -78,7 +78,7 @@ inline constexpr Milliseconds k_sweep_grace{1000};  // also from SIGTERM to the 
 
 class Supervisor {
  public:
-  // `grace`: between the stop signal and the kill.
+  // Makes a supervisor. `grace`: time between the stop signal and the kill.
   explicit Supervisor(Milliseconds grace) : grace_(grace) {}
 
   void note_start(const plan::Assignment& assignment);  // ignored unless idle
@@ -89,8 +89,8 @@ class Supervisor {
   // processes still need the signal is told by note_delivery(), and the grace begins already.
   enum class Delivery { by_us, undecided };
   void note_stop(int signal, bool hurry, TimePoint now, Delivery delivery = Delivery::by_us);
-  // Any signal: to be passed on to the main processes, or they have it already. One that the stop has brought
-  // them is not passed on again.
+  // Notes whether a signal has to be passed on to the main processes, or they have it already. One that the
+  // stop has brought them is not passed on again.
   void note_delivery(int signal, bool pass_on);
   void note_terminal();  // the only worker has it
 

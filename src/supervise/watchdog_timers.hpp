@@ -24,7 +24,8 @@ class WatchdogTimers {
 
   // Reads a piece of what came through the pipe, cut anywhere. Lines that are no request are dropped.
   void feed(std::string_view bytes);
-  // At most one timer a process, its earliest one with a signal; a process that is told has no timers left.
+  // Takes at most one timer a process, its earliest one with a signal; a process that is signalled has no
+  // timers left.
   std::vector<Expired> take_expired(double unix_seconds);
   std::optional<double> next() const;  // when the next one expires, in Unix seconds
 

@@ -18,7 +18,7 @@ namespace ddprun::workers {
 
 class Endings {
  public:
-  // `settled` is called each time no description is under way any more.
+  // Makes the endings. `settled` is called each time no description is in progress any more.
   Endings(WorkerGroup& workers, std::function<void()> settled);
 
   void begin(std::shared_ptr<const plan::LaunchPlan> plan);
@@ -29,11 +29,11 @@ class Endings {
   // Calls the handler once for a failed worker, now or later.
   void when_described(std::size_t worker, std::function<void(const supervise::Failure&)> handler);
 
-  // For the answer to a stop, without the failure that was told before: what may have begun it, folded, and
-  // the ranks that did not end by themselves.
+  // Returns, for the answer to a stop, the other failures than the one reported before: those that may have
+  // begun it, folded, and the ranks that did not end by themselves.
   std::vector<supervise::Failure> further(std::optional<GlobalRank> told) const;
   std::vector<int> stopped_ranks() const;
-  // The ranks that had ended with success when a stop first was in sight.
+  // Returns the ranks that had ended with success when a stop first was in sight.
   std::vector<int> finished_ranks() const { return finished_; }
   void note_stop_in_sight();
 

@@ -21,7 +21,8 @@ constexpr Milliseconds k_command_limit{200};
 constexpr std::string_view k_path = "PYTHONPATH=", k_inspection = "DDPRUN_INSPECT=";
 constexpr std::size_t k_longest_line = 8192;
 
-// Its own folder comes first until Python has started; who looks into a worker waits until it is one.
+// Returns the worker's environment with the hook's own folder first until Python has started; inspection of a
+// worker waits until it is one.
 std::vector<std::string> standby_environment(const std::vector<std::string>& worker,
                                              const std::string& folder) {
   std::vector<std::string> environment;

@@ -30,7 +30,7 @@ class StandbyPython {
   using News = std::variant<Ready, Unfit>;
   using OnNews = std::function<void(const News&)>;  // not from within a call of this class
 
-  // Started as `worker` would be, with the hook in `folder`. Throws Error where that cannot be.
+  // Starts it as `worker` would be, with the hook in `folder`. Throws Error if that cannot be.
   StandbyPython(boost::asio::io_context& context, os::SpawnRequest worker, const std::string& folder,
                 OnNews on_news);
   ~StandbyPython() { kill(); }
@@ -39,11 +39,11 @@ class StandbyPython {
 
   int pid() const { return child_->pid(); }
   bool ready() const { return ready_; }
-  // `modules`: a file with a JSON list of names; those of the packages that are `left_out` are not imported,
-  // nor any package that imports one of those. Ready again once that is done.
+  // Imports `modules`: a file with a JSON list of names; those of the packages that are `left_out` are not
+  // imported, nor any package that imports one of those. Ready again once that is done.
   void import(const std::string& modules, const std::vector<std::string>& left_out);
-  // It goes on as this worker, whose environment and streams may be others, unless it does not fit; the
-  // string says why. In either case it is no standby interpreter any more.
+  // Becomes this worker, whose environment and streams may be others, unless it does not fit; the string says
+  // why. In either case it is no standby interpreter any more.
   std::variant<os::Child, std::string> become(const os::SpawnRequest& worker, TimePoint deadline);
   void kill();  // no further word of it is read
   // Reports whether it has ended; its pid is free after that.

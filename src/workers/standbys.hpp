@@ -32,7 +32,7 @@ class Standbys {
   // Throws Error where the list cannot be written.
   void import(std::size_t worker, const std::vector<std::string>& modules,
               const std::vector<std::string>& left_out);
-  // The one for this worker, as the process that it becomes; else why there is none.
+  // Takes the one for this worker, as the process that it becomes; else returns why there is none.
   std::variant<os::Child, std::string> take(std::size_t worker, const os::SpawnRequest& request,
                                             TimePoint deadline);
   // Notes the reason why the worker has none, until one is ready.

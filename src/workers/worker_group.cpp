@@ -38,7 +38,7 @@ bool nothing_is_left(const std::vector<int>& known) {
                      [&](int child) { return std::find(known.begin(), known.end(), child) != known.end(); });
 }
 
-// The file of a program that was found on PATH, so that not every worker has to search again.
+// Returns the file of a program that was found on PATH, so that not every worker has to search again.
 std::string found_program(const std::string& word, const facts::Snapshot& snapshot) {
   const auto found = snapshot.programs.find(word);
   const bool on_path = word.find('/') == std::string::npos && found != snapshot.programs.end();
@@ -68,7 +68,8 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const
   if (node_->options.restarts.standby.value) standbys_.emplace(context_, reaper_, helpers_);
 }
 
-// One worker on a terminal gets the terminal itself; several share it through the pumps.
+// Reports whether a worker gets the terminal itself, as a single one on a terminal does; several share it
+// through the pumps.
 // Not into a |: there a program beside us may want the keys, and would be stopped for it together with us.
 bool WorkerGroup::lends_terminal(const plan::NodeProposal& node) {
   return node.workers.value == 1 && os::is_terminal(STDIN_FILENO) && os::is_terminal(STDOUT_FILENO);
@@ -111,7 +112,7 @@ std::string WorkerGroup::attempt_folder(Attempt attempt) const {
   return fmt::format("{}/attempt_{}", folder_.path(), attempt.value);
 }
 
-// In a folder that only this attempt has: a file that is there was touched in it.
+// Returns a file in a folder that only this attempt has: if it is there, it was touched in it.
 std::string WorkerGroup::progress_file(std::size_t worker) const {
   return fmt::format("{}/progress_{}", attempt_folder(plan_->assignment.attempt), worker);
 }
@@ -370,8 +371,8 @@ void WorkerGroup::look_for_stops() {
   }
 }
 
-// It has typed ^Z, or in the background it has used the terminal, which we may have got since: a shell's fg
-// tells a job that runs nothing.
+// Follows a worker that was stopped: ^Z was typed, or in the background it has used the terminal, which we
+// may have got since: a shell's fg tells a job that runs nothing.
 void WorkerGroup::follow_stop(Worker& worker, int signal) {
   const bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
   if (!wants_terminal || !terminal_->in_foreground()) {
@@ -439,7 +440,7 @@ int WorkerGroup::pid(std::size_t worker) const {
   return workers_[worker]->child ? workers_[worker]->child->pid() : 0;
 }
 
-// Both would remove the folder then, and wait for each other in the kernel.
+// Dismisses the reaper: both would remove the folder then, and wait for each other in the kernel.
 void WorkerGroup::dismiss_reaper() {
   folder_.remove();
   reaper_.dismiss();

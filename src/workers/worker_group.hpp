@@ -64,11 +64,12 @@ class WorkerGroup {
   bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws
   void signal(std::size_t worker, int number);
   void kill_group(std::size_t worker);
-  // Signals everything below us but the main processes; says how many there were.
+  // Signals everything below us except the main processes; returns how many there were.
   std::size_t signal_descendants(int number);
   std::size_t count_descendants();
   void end_attempt();  // every main process has ended: give their numbers back
-  // The attempt is over while a main process is still there, and stays so: nothing is waited for any more.
+  // Abandons the attempt, which is over while a main process is still there, and stays so: nothing is waited
+  // for any more.
   void abandon();
   // Theirs, read once: at a failure the file system may be what has failed.
   const facts::PythonFacts& python() const;
@@ -76,7 +77,7 @@ class WorkerGroup {
   bool has_loaded(std::string_view name) const;
   // Reports whether a worker of this attempt has touched its DDPRUN_PROGRESS_FILE.
   bool made_progress() const;
-  // One that SIGKILL has not ended `after` it; the second: what the workers left behind.
+  // Report one that SIGKILL has not ended `after` it; and processes that the workers left behind.
   supervise::StuckProcess tell_stuck(std::size_t worker, Milliseconds after);
   void tell_left_behind(Milliseconds after);
 
@@ -91,10 +92,10 @@ class WorkerGroup {
   void stop_all();   // SIGSTOP, before we are stopped
   void note_continued();  // we are: the terminal is lent again if we have it
   void continue_all();    // SIGCONT
-  // The terminal is gone, and a worker had it: the kernel has sent it SIGHUP.
+  // Reports whether the terminal is gone, and a worker had it: the kernel has sent it SIGHUP.
   bool is_hung_up_with_worker() const;
   bool had_terminal(std::size_t worker) const { return workers_[worker]->had_terminal; }  // at its end
-  // Lines of ddprun itself for standard error, in order with the workers'.
+  // Inserts lines of ddprun itself for standard error, in order with the workers'.
   void insert_error(std::string_view lines) { pumps_.error().insert(lines); }
   // Calls once, with errno, when standard output takes no more; the workers go on without it.
   void when_output_fails(std::function<void(int)> handler) {
@@ -103,7 +104,8 @@ class WorkerGroup {
   // Calls once for each worker and attempt, when it has written something that passes through here.
   void when_heard(std::function<void(std::size_t worker)> handler);
   int pid(std::size_t worker) const;  // 0: it has none any more
-  // --standby: for the workers of the next attempt; null where it is not asked for.
+  // Returns the standby interpreters (--standby) for the workers of the next attempt; nullptr if not asked
+  // for.
   Standbys* standbys() { return standbys_ ? &*standbys_ : nullptr; }
   // Starts a standby interpreter as this worker has been started, or would be by `expected` before the first
   // start; throws Error.
@@ -111,7 +113,8 @@ class WorkerGroup {
   // Returns the way in which a worker was started, if standby interpreters are kept: "by a standby
   // interpreter".
   const std::string& how_started(std::size_t worker) const { return workers_[worker]->started; }
-  // The beginning of the paths of what shows where it is (workers/inspection.hpp); empty: nothing does.
+  // Returns the beginning of the paths of files that show where it is (workers/inspection.hpp); empty: none
+  // do.
   std::string inspect_prefix(std::size_t worker) const;
   // Calls when all the workers' output is read, after end_attempt(): what is inserted then comes after it.
   void when_read(std::function<void()> handler);
@@ -119,11 +122,11 @@ class WorkerGroup {
   void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
   // Returns the number of streams of ddprun's own output: one if both lead to the same file.
   int outputs() const { return pumps_.are_one() ? 1 : 2; }
-  // Standard output and standard error lead elsewhere now.
+  // Reopens standard output and standard error, which lead elsewhere now.
   void reopen_outputs();
-  // Another host's output, from which `begun` was read already; it belongs to no worker.
+  // Adds another host's output, from which `begun` was read already; it belongs to no worker.
   void add_gathered(rendezvous::lifeline::Stream stream, os::Fd socket, std::string_view begun);
-  // Nobody writes any more whose output counts: as OutputPump::end_silent().
+  // Ends other hosts' output, which has no writer any more whose output counts: as OutputPump::end_silent().
   void end_gathered(Milliseconds patience, bool in_any_case);
   // Sentences about output that was lost, or would be if ddprun ended now.
   std::vector<std::string> losses() const;

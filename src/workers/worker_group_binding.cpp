@@ -35,7 +35,7 @@ void WorkerGroup::look_soon() {
   net::call_after(binding_timer_, k_step, [this] { look_at_bindings(); });
 }
 
-// In the order of the ranks.
+// Looks at the bindings in the order of the ranks.
 void WorkerGroup::look_at_bindings() {
   while (!unseen_.empty()) {
     const std::size_t worker = unseen_.front();

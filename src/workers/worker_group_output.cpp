@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t k_remembered_of_both = 30;
 constexpr std::size_t k_tail_of_file = std::size_t{64} << 10;
 
-// A stream of stdout and stderr together: of what is copied only tracebacks are sure to be errors.
+// Returns the folding of a stream. If stdout and stderr are one stream, only tracebacks among its copies are
+// sure to be errors.
 streams::StreamTreatment::Fold fold_of(output::Folding wanted, output::Stream stream, bool both) {
   using Fold = streams::StreamTreatment::Fold;
   if (wanted == output::Folding::on) return Fold::alike;
@@ -58,7 +59,7 @@ void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
       one_pipe && piped ? streams.output : open_stream(worker, output::Stream::error, error, false, streams);
 }
 
-// `both`: what is opened for stdout serves stderr too.
+// Opens a stream. `both`: that of stdout serves stderr too.
 int WorkerGroup::open_stream(std::size_t worker, output::Stream stream, const output::StreamRoute& route,
                              bool both, Streams& streams) {
   const plan::RankAssignment& assigned = plan_->assignment.workers[worker];
@@ -102,7 +103,7 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker) const {
   return lines.empty() ? last_lines(worker, output::Stream::output) : lines;
 }
 
-// The file that a person opens first, once the job is over; empty: there is none.
+// Returns the file that a person opens first, once the job is over; empty: there is none.
 std::string WorkerGroup::kept_output(std::size_t worker) const {
   if (!workers_[worker]->child) return {};
   for (const output::Stream stream : {output::Stream::error, output::Stream::output}) {

@@ -6,7 +6,7 @@
 
 namespace ddprun::workers {
 
-// Not where a worker has the terminal: nobody else signals it then.
+// Holds the worker's signals, unless a worker has the terminal: then no other process signals it.
 void WorkerGroup::hold_signals(Worker& worker) const {
   if (terminal_ || !allocation::signals_each_process(snapshot_.host)) return;
   if (!os::hold_signals(worker.child->pid())) return;

@@ -22,7 +22,7 @@ void WorkerGroup::begin_standbys() {
   if (standbys_) standbys_->drop_from(plan_->planned.size());
 }
 
-// Python asks once, as it starts, whether its output is a terminal.
+// Starts a standby interpreter. Python asks once, as it starts, whether its output is a terminal.
 void WorkerGroup::start_standby(std::size_t worker, const plan::LaunchPlan& expected) {
   const plan::LaunchPlan& plan = worker < workers_.size() ? *plan_ : expected;
   begin_inspection(plan);

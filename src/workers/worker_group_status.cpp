@@ -19,7 +19,7 @@ Milliseconds since(TimePoint moment) {
 
 }  // namespace
 
-// A file that the worker writes itself tells when it was written last.
+// Returns the age of the last output; a file that the worker writes itself has the time of its last write.
 std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, output::Stream stream) const {
   const Worker& state = *workers_[worker];
   const bool is_output = stream == output::Stream::output;
@@ -75,7 +75,7 @@ const facts::PythonFacts& WorkerGroup::python() const {
   return *python_;
 }
 
-// "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3"
+// Returns "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3".
 std::string WorkerGroup::describe_environment(std::size_t worker) const {
   std::vector<std::string> facts;
   if (!python().version.empty()) facts.push_back("Python " + python().version);

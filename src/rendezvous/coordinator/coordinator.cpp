@@ -89,7 +89,7 @@ void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoi
   drop(connection, why, ConnectionEnd::broken, now);
 }
 
-// A failure of a rank that the agent does not run would be another host's in the report.
+// Checks the rank: a failure of one that the agent does not run would be another host's in the report.
 bool Coordinator::check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now) {
   if (runs_rank(members_.here().at(connection), failure.rank)) return true;
   expel(connection,
@@ -208,8 +208,8 @@ void Coordinator::refuse(ConnectionId connection, std::string reason, std::strin
   actions_.push_back(CloseConnection{connection});
 }
 
-// Somebody's second launch with the same name, or a host that was given up: none of the running job's
-// business.
+// Refuses a late join: a second launch with the same name, or a host that was given up, is none of the
+// running job's business.
 void Coordinator::refuse_late(ConnectionId connection, const Join& join) {
   const auto& number = join.announcement.agent;
   const std::string as = number ? fmt::format(" as number {} of {}", number->value, join.agents) : "";
@@ -298,7 +298,7 @@ void Coordinator::find_address(TimePoint now) {
   probe(now);
 }
 
-// Each agent is asked about what it has not reached yet.
+// Probes: each agent is asked about the addresses that it has not reached yet.
 void Coordinator::probe(TimePoint now) {
   ++probe_rounds_;
   state_deadline_ = now + settings_.probe_timeout;
@@ -329,8 +329,8 @@ void Coordinator::handle(ConnectionId connection, const Probed& probed, TimePoin
   if (all_answered()) check_probes(now);
 }
 
-// An address that was not reached in time may be one of a host under load, so that nothing is proven by one
-// failure.
+// Checks the probes. An address that was not reached in time may be one of a host under load, so that one
+// failure proves nothing.
 void Coordinator::check_probes(TimePoint now) {
   if (const auto common = common_address(witnesses(), candidates_)) {
     address_ = *common;
@@ -487,7 +487,7 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
   check_stopped(now);
 }
 
-// The driver knows the time, and this host's name where the event has no other.
+// Records an event. The driver knows the time, and this host's name if the event has no other.
 void Coordinator::record(events::Event event) {
   if (settings_.record) actions_.push_back(Record{std::move(event)});
 }

@@ -67,22 +67,23 @@ class Coordinator {
   Coordinator(CoordinatorSettings settings, TimePoint now);
 
   Actions on_message(ConnectionId connection, const AgentMessage& message, TimePoint now);
-  // It is gone, or what came through it is no message; `why` is a sentence.
+  // Notes that the connection is gone, or what came through it is no message; `why` is a sentence.
   Actions on_closed(ConnectionId connection, const std::string& why, TimePoint now,
                     ConnectionEnd end = ConnectionEnd::silent);
-  // Somebody at `address` failed to prove itself.
+  // Notes that a process at `address` failed to prove itself.
   Actions on_refused(const std::string& address, const std::string& why, TimePoint now);
   Actions on_store_ready(Attempt attempt, int port, TimePoint now);
   Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
-  // A connection to the store whose other end is not on this host.
+  // Notes a connection to the store whose other end is not on this host.
   Actions on_store_client(const ClientQuestion& question, TimePoint now);
   // Notes the number of connections that the store of this attempt has now.
   Actions on_connections(int count, TimePoint now);
   Actions on_job_end(std::optional<TimePoint> at, std::optional<int> warning);  // the signal for all workers
   Actions on_time(TimePoint now);
-  // When on_time wants to be called; nothing while the workers run.
+  // Returns when on_time has to be called; nullopt while the workers run.
   std::optional<TimePoint> deadline() const;
-  // The launch failed before some agents came, which would look for this process until their own deadline.
+  // Reports whether agents are still to come that would look for this process until their own deadline, as
+  // the launch failed before.
   bool expects_latecomers() const {
     return ended_with_.kind == supervise::Cause::Kind::launcher_failed && told_ < agents_.size();
   }

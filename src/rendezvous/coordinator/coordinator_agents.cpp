@@ -34,7 +34,7 @@ void Coordinator::enter(AgentIndex place, ConnectionId connection, const Join& j
 
 // ---- failed starts
 
-// The others are about to join too, as they were started together.
+// Notes a failed start. The others are about to join too, as they were started together.
 void Coordinator::note_failed_start(TimePoint now) {
   state_deadline_ = std::min(*state_deadline_, now + k_others_word);
 }
@@ -61,7 +61,7 @@ void Coordinator::fail_start() {
 
 // ---- addresses
 
-// Agents of the host that announced the address, one of each host; all where nobody did.
+// Returns the agents of the host that announced the address, one of each host; all if no host did.
 std::set<ConnectionId> Coordinator::agents_to_ask(const std::string& client) const {
   std::set<ConnectionId> asked;
   std::set<std::string> hosts;
@@ -95,7 +95,8 @@ void Coordinator::handle(ConnectionId connection, const ClientVerdict& answer, T
 
 // ---- names
 
-// On the coordinator's own host, whose word about its addresses proves nothing to others.
+// Reports whether the agent is on the coordinator's own host, whose word about its addresses proves nothing
+// to others.
 bool Coordinator::is_beside(AgentIndex agent) const {
   const plan::Announcement& own = announced(settings_.own);
   const plan::Announcement& other = announced(agent);

@@ -75,7 +75,7 @@ supervise::AttemptEnd Coordinator::attempt_end() const {
   return end;
 }
 
-// Workers of later attempts are warned as they start.
+// Notes the end of the job. Workers of later attempts are warned as they start.
 Coordinator::Actions Coordinator::on_job_end(std::optional<TimePoint> at, std::optional<int> warning) {
   if (at) job_end_.at = at;
   if (warning) job_end_.warning = warning;
@@ -207,7 +207,8 @@ void Coordinator::note_further(const supervise::Failure& failure) {
   if (others_.size() < k_max_seen) others_.push_back(failure);
 }
 
-// Each host has told its first failure when it came, and the others with Stopped.
+// Settles the cause by all failures: each host sends its first one when it comes, and the others with
+// Stopped.
 void Coordinator::settle_cause() {
   if (!first_failure_) {  // the signal explains all other ends
     others_.clear();

@@ -16,7 +16,7 @@ events::Event attempt(Attempt attempt, int workers);
 events::Event stopping(Attempt attempt, const std::string& why);
 events::Event lost(std::string host, std::string sentence);
 events::Event failed(const supervise::Failure& failure);
-// `cause`: the failure that it answers, where there is one.
+// Makes the event of a restart. `cause`: the failure that it answers, if there is one.
 events::Event restart(Attempt attempt, std::string what, const supervise::Failure* cause = nullptr);
 events::Event end(Attempt attempt, const supervise::Cause& cause);
 

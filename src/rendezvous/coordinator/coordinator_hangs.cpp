@@ -13,7 +13,7 @@ void Coordinator::handle(ConnectionId connection, const Quiet& quiet, TimePoint 
   ask(now);
 }
 
-// An agent whose ranks have all ended has nothing to show.
+// Reports whether all agents are quiet; one whose ranks have all ended has no sign to show.
 bool Coordinator::all_quiet() const {
   const std::vector<AgentIndex> agents = members_.participants();
   const auto is_over = [this](AgentIndex agent) {

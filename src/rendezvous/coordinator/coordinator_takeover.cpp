@@ -12,7 +12,7 @@ namespace ddprun::rendezvous {
 
 // ---- before
 
-// One of each host, by place; those that were set aside are the last.
+// Returns one agent of each host, by place; those that were set aside are the last.
 std::vector<Successor> Coordinator::successors() const {
   std::vector<Successor> all;
   std::set<std::string> hosts;
@@ -45,7 +45,7 @@ Roster Coordinator::make_roster() const {
   return roster;
 }
 
-// The agents that are here are those of the attempt that follows.
+// Begins the roll of the agents that are here, which are those of the attempt that follows.
 void Coordinator::begin_roll() {
   if (!settings_.succession) return;
   std::vector<AgentIndex> here;
@@ -79,7 +79,7 @@ void Coordinator::handle(ConnectionId connection, const RosterTaken& taken, Time
   if (quorum_.note_told(members_.here().at(connection), taken.number)) tell_rosters();
 }
 
-// The others of a split network may go on, so that workers may not run here any longer.
+// Reports whether the others of a split network may continue, so that workers may not run here any longer.
 bool Coordinator::is_outvoted(AgentIndex lost, const std::string& sentence) {
   if (!settings_.succession || quorum_.is_majority()) return false;
   finish({supervise::Cause::Kind::agent_lost,
@@ -114,10 +114,10 @@ void Coordinator::gather_survivor(ConnectionId connection, const Join& join, Tim
   check_takeover(now);
 }
 
-// No worker of the last attempt may run any more, wherever it is (docs/decisions.md). Who has lost the
-// coordinator stops its workers before it looks for another one, so none runs where all are here. The
-// coordinator, if it lives, has lost this majority when its own limit ends, which is later than that of the
-// others, and ends. Others that only it could reach have then lost it in their turn.
+// Takes over once no worker of the last attempt can run any more, wherever it is (docs/decisions.md). An
+// agent that has lost the coordinator stops its workers before it looks for another one, so none runs where
+// all are here. The coordinator, if it lives, has lost this majority when its own limit ends, which is later
+// than that of the others, and ends. Others that only it could reach have then lost it in their turn.
 void Coordinator::check_takeover(TimePoint now) {
   Gathering& gathering = *takeover_;
   if (!quorum_.is_majority() || !members_.is_here(settings_.own)) {

@@ -16,9 +16,9 @@ class Hangs {
   void begin_attempt() { *this = {}; }
   void note(AgentIndex agent, const Quiet& quiet);
   bool is_quiet(AgentIndex agent) const { return quiet_.contains(agent); }
-  // True once in a silence: whether that of all of them has been told is remembered.
+  // Returns true once in a silence: it is remembered whether that of all of them has been reported.
   bool takes_silence() { return !std::exchange(told_, true); }
-  // The first word of an attempt's early exits, and of one that has lasted too long.
+  // Returns true for the first word of an attempt's early exits, and of one that has lasted too long.
   bool takes(const EarlyExit& early);
   const std::optional<EarlyExit>& early_exit() const { return early_; }
   std::string why_quiet() const;  // "no rank has shown a sign of life for 20s"; one is quiet

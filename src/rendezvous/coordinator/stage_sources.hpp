@@ -16,7 +16,7 @@ class StageSources {
   // Covers all agents that are here, as any may need copies. Neighbours in the scheduler's order are near
   // each other. The coordinator's own host reads the original.
   StageSources(const Membership& members, AgentIndex own);
-  // None: it reads for itself, or nothing is staged.
+  // Returns the sources of an agent. None: it reads for itself, or nothing is staged.
   std::vector<staging::Server> of(AgentIndex agent) const;
 
  private:

@@ -19,13 +19,14 @@ class StatusRound {
 
   void want(Purpose purpose) { wanted_[purpose]; }
   void want(Purpose purpose, ConnectionId asker);
-  // The question to put, and for what; nothing while the one before is open, or where none is wanted.
+  // Begins a round. Returns its question; nullopt while the one before is open, or if none is wanted.
   std::optional<StatusQuestion> begin(std::set<ConnectionId> agents, TimePoint now);
   Purpose purpose() const { return purpose_; }
   const std::set<ConnectionId>& askers() const { return askers_; }
   void note(ConnectionId agent, const StatusAnswer& answer);
   void drop(ConnectionId agent);
-  // All have answered, or the time is over: then the answers by their first rank, and who gave none.
+  // Reports whether all have answered, or the time is over: then take_answers() returns the answers by their
+  // first rank, and those of agents that gave none are missing.
   bool is_over(TimePoint now) const { return deadline_ && (asked_.empty() || now >= *deadline_); }
   std::vector<status::NodeStatus> take_answers();
   const std::set<ConnectionId>& silent() const { return asked_; }

@@ -242,7 +242,7 @@ void MemberJoin::show_status(TimePoint now, Actions& actions) {
   actions.push_back(ShowJoinStatus{text});
 }
 
-// One piece for each way that has not told a place.
+// Returns one piece for each way that has not shown a place.
 std::vector<std::string> MemberJoin::describe_ways() const {
   std::vector<std::string> pieces;
   if (!settings_.key_value_space.empty() && !key_value_space_.told) {
@@ -259,7 +259,8 @@ std::vector<std::string> MemberJoin::describe_ways() const {
   return pieces;
 }
 
-// One piece for each name that is not known and for each address and kind of failure, and for each other way.
+// Returns one piece for each name that is not known and for each address and kind of failure, and for each
+// other way.
 std::vector<std::string> MemberJoin::describe_failures() const {
   std::vector<std::string> pieces = describe_ways();
   for (const Name& name : names_) {

@@ -75,7 +75,7 @@ struct ShowJoinStatus {
 using MemberJoinAction =
     std::variant<ResolveName, DialCandidate, LookAtRendezvousFile, TakeCandidate, GiveUp, ShowJoinStatus>;
 
-// True for "10.0.0.1" and anything with a colon: no look-up needed.
+// Returns true for "10.0.0.1" and any text with a colon: no look-up needed.
 bool is_numeric_address(const std::string& text);
 
 class MemberJoin {
@@ -88,9 +88,10 @@ class MemberJoin {
   Actions on_resolved(const std::string& name, const std::vector<std::string>& addresses, TimePoint now);
   Actions on_resolve_failed(const std::string& name, const std::string& why, TimePoint now);
   Actions on_place(DiscoveryWay way, const CoordinatorPlace& place, TimePoint now);
-  // `why` may be empty for a file: there is none yet.
+  // Notes that a way shows no place. `why` may be empty for a file: there is none yet.
   Actions on_no_place(DiscoveryWay way, const std::string& why, TimePoint now);
-  // `answered`: something is there and said so. What it said stays in the messages when it is gone later.
+  // Notes a failure. `answered`: a process is there and said so. What it said stays in the messages when it
+  // is gone later.
   Actions on_failed(CandidateId candidate, const std::string& why, TimePoint now, bool answered = false);
   Actions on_authenticated(CandidateId candidate, TimePoint now);
   Actions on_time(TimePoint now);
@@ -134,7 +135,7 @@ class MemberJoin {
   void drop_candidates(const std::string& name, const std::vector<std::string>& kept);
   void add_candidates(std::size_t place, const std::string& address, TimePoint now);
   void look_again(TimePoint now);
-  // The next try is after a pause that doubles from the first to the longest.
+  // Fails a trial. The next one is after a pause that doubles from the first to the longest.
   static void fail(Trial& trial, const std::string& why, Milliseconds first_pause, TimePoint now,
                    Milliseconds longest_pause);
   void start_due(TimePoint now, Actions& actions);

@@ -31,7 +31,7 @@ class MemberSession {
     bool answers = false;  // it is the expected message; else it may come at any time
     bool ends = false;     // no message follows it
   };
-  // Else why the connection has to end: "it sent a start unexpectedly".
+  // Notes a message, or returns why the connection has to end: "it sent a start unexpectedly".
   std::variant<Received, std::string> note_received(const CoordinatorMessage& message);
 
  private:

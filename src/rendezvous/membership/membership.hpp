@@ -41,7 +41,7 @@ struct Succession {
 
 class Membership {
  public:
-  // 0 <= spares < places; `own` is the coordinator's place.
+  // Makes the membership: 0 <= spares < places; `own` is the coordinator's place.
   explicit Membership(int places, int spares = 0, AgentIndex own = {0});
 
   int places() const { return static_cast<int>(members_.size()); }
@@ -51,7 +51,7 @@ class Membership {
   bool takes_part(AgentIndex agent) const { return at(agent).position.has_value(); }
   // Returns the agents that are here.
   const std::map<ConnectionId, AgentIndex>& here() const { return here_; }
-  // Their nodes: with one agent a task, hosts.
+  // Returns the number of their nodes: with one agent a task, of hosts.
   int nodes_here() const;
   std::vector<int> missing() const;
   std::vector<std::string> lost_hosts() const;
@@ -62,10 +62,10 @@ class Membership {
     AgentIndex place;
     std::optional<AgentIndex> moved_to;  // place that the agent there has to move to first
   };
-  // Before the first attempt. Nothing where it has none, or another agent has it by right.
+  // Finds its place before the first attempt. nullopt if it has none, or another agent has it by right.
   std::optional<Place> find_place(const plan::Announcement& announcement) const;
   void move(AgentIndex from, AgentIndex to);
-  // After that: the one that it had on this host before, else any that is free.
+  // Finds its place after that: the one that it had on this host before, else any that is free.
   std::optional<AgentIndex> find_late_place(const plan::Announcement& announcement) const;
   // Returns the reason why it cannot be there together with the agents that are here.
   std::optional<Error> find_clash(AgentIndex place, const plan::Announcement& announcement) const;
@@ -74,7 +74,7 @@ class Membership {
 
   // ---- who takes part
 
-  // For the next attempt: whoever is here, as far as there are slots.
+  // Chooses the participants of the next attempt: all that are here, as far as there are slots.
   std::vector<Succession> choose();
   // Reports whether choose() would choose others than those that take part.
   bool is_changed() const;
@@ -84,16 +84,16 @@ class Membership {
 
   // ---- under the coordinator before this one
 
-  // It had that slot, so it is the first to get it.
+  // Keeps a slot for the agent that had it, so that it is the first to get it.
   void keep_slot(AgentIndex agent, int slot);
   void keep_aside(AgentIndex agent);
-  // It was there, and has not joined this one.
+  // Notes an agent that was there, and has not joined this one.
   void note_lost(AgentIndex agent, const std::string& host, std::string why);
   std::vector<AgentIndex> waiting() const;  // are here, and do not take part
-  // From the next choice on. False where nobody could take its slot.
+  // Sets an agent aside from the next choice on. False if no other could take its slot.
   bool set_aside(AgentIndex agent);
-  // The first failure of an attempt was there. After k_first_failures in a row it is set aside, but for the
-  // coordinator's.
+  // Notes that the first failure of an attempt was there. After k_first_failures in a row the agent is set
+  // aside, except the coordinator's.
   void note_first_failure(AgentIndex agent);
 
  private:

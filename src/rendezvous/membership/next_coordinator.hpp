@@ -27,17 +27,18 @@ class NextCoordinator {
 
   // ---- with a coordinator
 
-  // The one that was found listens there.
+  // Notes where the coordinator that was found listens.
   void note_joined(const std::string& address, int port);
-  // True where its number is new. What was lost before is so no more.
+  // Notes a roster; true if its number is new. Agents lost before are so no more.
   bool note(const Roster& roster);
   bool is_told() const { return roster_.has_value(); }
   const std::string& host() const { return roster_->host; }  // host of the latest coordinator, if told
 
   // ---- without
 
-  // `what`: as a sentence. `listens`: this agent does, where the roster says, so that it can take over.
-  // The sentence with which the agent ends; nothing: it ends its workers, and then does what next() says.
+  // Notes the loss. `what`: as a sentence. `listens`: this agent does, at the address in the roster, so that
+  // it can take over. Returns the sentence with which the agent ends; nullopt: it ends its workers, and then
+  // does what next() says.
   std::optional<std::string> note_lost(const std::string& what, ConnectionEnd end, bool listens,
                                        TimePoint now);
   struct Search {
@@ -45,17 +46,17 @@ class NextCoordinator {
     Milliseconds timeout{0};                 // from now
     std::optional<TimePoint> takes_over_at;  // unless some agent has answered by then
   };
-  // After a loss, once no worker runs here.
+  // Returns the search after a loss, once no worker runs here.
   Search next(TimePoint now) const;
   bool is_searching() const { return searches_; }
-  // For the next coordinator; when told.
+  // Returns the state for the next coordinator; when told.
   Survivor survivor() const;
   // Gives `settings` what this agent keeps of the lost coordinator, to take over with.
   void inherit(CoordinatorSettings& settings) const;
 
  private:
   bool is_lost(AgentIndex place) const { return lost_.contains(place); }
-  // All but this agent and those that are lost; in order.
+  // Returns all but this agent and those that are lost; in order.
   std::vector<Successor> candidates() const;
   std::optional<TimePoint> turn() const;
   TimePoint gives_up_at() const;

@@ -25,11 +25,12 @@ class Quorum {
  public:
   // ---- by the coordinator of the agents
 
-  // The agents of the next attempt, ascending; all are here.
+  // Begins a roll of the next attempt's agents, ascending; all are here.
   void begin(const std::vector<AgentIndex>& agents);
-  // It has been told of the roll of that number. True where an earlier roll counts no more because of that.
+  // Notes that it knows the roll of that number. True if an earlier roll counts no more because of that.
   bool note_told(AgentIndex agent, int number);
-  // It is not here any more. Without effect on rolls that it is not in, or where another had its place.
+  // Notes that it is not here any more. Without effect on rolls that it is not in, or in which another had
+  // its place.
   void note_left(AgentIndex agent, bool ended);
 
   // ---- by the next coordinator, before its first attempt
