@@ -30,8 +30,8 @@ struct JobStoreSettings {
   bool port_is_shared = false;  // the rendezvous listens on the user's port; attempt 0 is served through it
   std::optional<std::pair<int, int>> range;  // the site's ports, where the user named none
   std::string port_hint = "choose another --master-port, or none: ddprun finds a free one";  // it is taken
-  // Called once in the life of the job where workers are served and none has connected for so long; may be
-  // unset.
+  // Handler called once in the life of the job if workers are served and none has connected for so long; may
+  // be unset.
   std::function<void()> on_silence{};
   Milliseconds silence{60000};
   options::StoreAccess access = options::StoreAccess::user;

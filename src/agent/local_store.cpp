@@ -71,7 +71,7 @@ int LocalStore::listen() {
 
 net::StoreServer* LocalStore::server() const { return relay_ ? relay_.get() : job_store_.server(); }
 
-// ---- below
+// ---- relays below this one
 
 void LocalStore::greet(net::AuthenticationResult result) {
   const auto connection = std::make_shared<net::Connection>(std::move(result.socket), result.keys,
@@ -130,7 +130,7 @@ void LocalStore::lose_child(int number) {
   server()->flush();
 }
 
-// ---- above
+// ---- the parent
 
 std::string LocalStore::begin_attempt(const plan::Assignment& assignment) {
   end_attempt();
@@ -162,7 +162,7 @@ void LocalStore::dial() {
       context_, rendezvous::FrontEndAddress{place.addresses, place.port, launch_id(*plans_.node)},
       authenticator(plans_, snapshot_), plans_.node->options.host_timeout.value,
       [this](net::AuthenticationResult result) {
-        // It is not destroyed in its own call.
+        // The dial is not destroyed in its own call.
         const auto kept = std::make_shared<net::AuthenticationResult>(std::move(result));
         boost::asio::post(context_, [this, kept, life = std::weak_ptr<int>(life_)] {
           if (!life.expired()) conclude(std::move(*kept));

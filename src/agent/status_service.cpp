@@ -19,7 +19,7 @@ namespace {
 
 constexpr Milliseconds k_coordinator_limit{6500};  // for two status rounds
 constexpr Milliseconds k_last_write{2000};         // at the end of the job
-// Below StatusRound's: without an answer the workers are told all the same.
+// Limits below StatusRound's: without an answer the workers are reported all the same.
 constexpr Milliseconds k_usage_limit{2000}, k_stacks_limit{2800};
 constexpr Milliseconds k_write_limit{60'000};  // for a disk that hangs
 constexpr std::size_t k_most_problem = 8192;

@@ -65,8 +65,8 @@ struct Allocation {
   // Position of this process' host in `hosts`; nullopt if no variable shows it: nodes are then ordered by
   // their lowest rank, which shows at the rendezvous.
   Sourced<std::optional<NodeIndex>> node_index;
-  // Its place among the nodes in the order of ranks, where that is another one: Slurm's arbitrary
-  // distribution (SLURM_HOSTFILE, srun -m arbitrary -w). Not where agent_per_task: ranks are the scheduler's.
+  // Place of its host among the nodes in the order of ranks, if that is another one: Slurm's arbitrary
+  // distribution (SLURM_HOSTFILE, srun -m arbitrary -w). Unset for agent_per_task: ranks are the scheduler's.
   std::optional<Sourced<NodeIndex>> node_rank;
   Sourced<int> task_count;        // ddprun processes in this launch
   Sourced<int> task_rank;         // this process among them, the scheduler's number (PROCID)

@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-// On the way from a new process to the program it was started for, with the call that may fail there.
+// Stages between a new process and the program it was started for, with the call that may fail there.
 enum class StartStage {
   process,            // no process could be made
   parent_death,       // prctl

@@ -18,7 +18,7 @@ bool is_empty(const std::string& value) { return value.empty() || value == "-1" 
 bool names_loopback(const std::string& value) { return value == "lo" || value == "=lo"; }
 bool is_tcp_provider(const std::string& value) { return value == "tcp" || value == "sockets"; }
 
-// When a variable counts.
+// Conditions under which a variable counts.
 enum class Where { anywhere, several_nodes, gpus, rdma };
 
 struct HurtfulVariable {

@@ -151,7 +151,8 @@ std::string escape_fish(std::string_view text) {
   return escaped;
 }
 
-// Until the script is named, files are offered beside the options; after it, files alone.
+// Beginning of fish's script: until the user's script is named, files are offered beside the options; after
+// it, files alone.
 constexpr const char* k_fish_start = R"(complete -c ddprun -e
 function __ddprun_before_script
     set -l words (commandline -opc)

@@ -41,7 +41,7 @@ void write(spdlog::level::level_enum level, const std::string& text) {
   if (!state.lines->should_log(level)) return;
   const bool erase = std::exchange(state.status_shown, false);
   const std::string message = std::string(erase ? k_erase_line : "") + "ddprun: " + printable_lines(text);
-  // One write a message: several processes may share this standard error.
+  // Each message is one write: several processes may share this standard error.
   state.writer ? state.writer(message + "\n") : state.lines->log(level, message);
 }
 

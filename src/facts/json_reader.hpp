@@ -29,7 +29,7 @@ struct JsonSource {
 // Parses with two rules the library does not have: no repeated keys, and no deep nesting.
 Json parse_strictly(const std::string& json, const JsonSource& source);
 
-// One object of the file while it is read: every key must be asked for, and what was not is unknown.
+// Reader of one object of the file: every key must be asked for, and others are unknown.
 class JsonReader {
  public:
   JsonReader(const Json& object, const JsonSource& source, std::string path)

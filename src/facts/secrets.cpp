@@ -149,7 +149,7 @@ std::string mask_title(std::string_view title) {
   if (words.empty()) return {};
   const std::string program = words.front().substr(words.front().find_last_of('/') + 1);
   const bool launcher = std::ranges::find(k_launcher_programs, program) != k_launcher_programs.end();
-  // Its words may have had blanks in them: once more as a whole.
+  // Words may have had blanks in them: mask once more as a whole.
   return mask_text(launcher ? join(mask_words(words), " ") : words.front());
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t k_most = 4096;  // NUMA nodes; GPUs and network cards
 constexpr int k_most_parts = 64;
 constexpr std::size_t k_topology_limit = 4 << 20;
-// Above what any SLIT holds (255 is "unreachable") and far below overflow.
+// Distance above any in a SLIT (255 is "unreachable") and far below overflow.
 constexpr int k_farthest = 65535;
 
 bool same_place(const Core& a, const Core& b) {

@@ -22,7 +22,7 @@ namespace ddprun::front_end {
 
 class RemoteLauncherGroup {
  public:
-  // Called once for each, when it has ended and all it wrote is read.
+  // Handler called once for each, when it has ended and all it wrote is read.
   using Ended = std::function<void(std::size_t remote_launcher, const ExitStatus& status)>;
 
   RemoteLauncherGroup(boost::asio::io_context& context, std::size_t remote_launchers, Ended ended);

@@ -15,7 +15,7 @@
 namespace ddprun::inspect {
 
 enum class StackTool { py_spy, eu_stack, gdb };
-// In the order in which they are asked, until one shows a stack.
+// Tools in the order in which they are asked, until one shows a stack.
 inline constexpr std::array k_stack_tools{StackTool::py_spy, StackTool::eu_stack, StackTool::gdb};
 
 std::string name_of(StackTool tool);  // name of its program, by which it is found

@@ -12,7 +12,8 @@
 
 namespace ddprun::inspect {
 
-// It answers line by line and then closes the connection. The time-out is what it waits for other processes.
+// Request to RAS, which answers line by line and then closes the connection. The time-out is its wait for
+// other processes.
 inline constexpr std::string_view k_ras_request = "CLIENT PROTOCOL 2\nTIMEOUT 1\nSET FORMAT json\nSTATUS\n";
 
 struct RasProcess {

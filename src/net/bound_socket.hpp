@@ -4,7 +4,7 @@
 
 namespace ddprun::net {
 
-// Not blocking. The receiver closes the descriptor.
+// A bound socket, not blocking. The receiver closes the descriptor.
 struct BoundSocket {
   int descriptor = -1;
   int port = 0;

@@ -76,7 +76,7 @@ void Connection::await_delivery() {
     self->awaits_delivery_ = false;
     if (undelivered_bytes(self->socket_) == 0) return;
     if (silence_of(self->socket_) < self->silence_limit_) return self->await_delivery();
-    // It may have arrived, as a sign of life, and only its answer not.
+    // The bytes may have arrived, as a sign of life, and only the answer not.
     self->end(describe_error(boost::asio::error::timed_out), ConnectionEnd::broken);
   });
 }

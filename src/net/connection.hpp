@@ -21,7 +21,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   struct Hooks {
     std::function<void(std::string payload)> on_frame;
-    // Once, nothing after it; not after close() or reset().
+    // Called once, with nothing after it; not after close() or reset().
     std::function<void(std::string why, rendezvous::ConnectionEnd end)> on_closed;
     std::function<void()> on_drained{};  // all that was to be sent is with the kernel
   };

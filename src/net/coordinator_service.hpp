@@ -40,8 +40,8 @@ struct StoreOpened {
   std::string error;  // a sentence; empty: the store listens on `port`
 };
 
-// Called from the event loop only, never from within start() or send(). All must be set but on_foreign,
-// judge_client, show_notice, show_detail and on_output.
+// Handlers called from the event loop only, never from within start() or send(). All must be set except
+// on_foreign, judge_client, show_notice, show_detail and on_output.
 struct CoordinatorHooks {
   std::function<StoreOpened(const rendezvous::OpenStore&)> open_store;
   std::function<void(Attempt)> close_store;

@@ -14,7 +14,7 @@ namespace ddprun::net {
 
 class FirstDial {
  public:
-  // Called once, from the event loop, unless cancelled: done; or failed, with what each address said.
+  // Handler called once, from the event loop, unless cancelled: done; or failed, with what each address said.
   using OnResult = std::function<void(AuthenticationResult)>;
 
   FirstDial(boost::asio::io_context& context, rendezvous::FrontEndAddress front_end,

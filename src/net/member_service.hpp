@@ -31,9 +31,9 @@ struct MemberServiceSettings {
   DialLimits dial;  // its `link` is how long the coordinator may be out of reach
   DialLimits probe{Milliseconds{3000}, Milliseconds{20000}};  // an answer proves presence
   Milliseconds lookup_limit = k_lookup_limit;
-  // After joining, for the first word of the coordinator beyond its own join deadline.
+  // Time after joining for the first word of the coordinator beyond its own join deadline.
   Milliseconds start_margin{60000};
-  // For its answer to what it has to answer: a failure, the end of a stop, the wish to stop.
+  // Time for an answer of the coordinator: to a failure, the end of a stop, the wish to stop.
   Milliseconds answer_limit{60000};
 };
 
@@ -47,8 +47,8 @@ struct NameLookup {
 // Address of the coordinator, or the reason why it is not known; an empty reason: not yet.
 using ToldPlace = std::variant<rendezvous::CoordinatorPlace, std::string>;
 
-// Called from the event loop only, never from within start() or send(). All must be set but
-// look_at_rendezvous_file where there is none, on_output where no streams are wanted, and show_detail.
+// Handlers called from the event loop only, never from within start() or send(). All must be set except
+// look_at_rendezvous_file if there is none, on_output if no streams are wanted, and show_detail.
 struct MemberHooks {
   std::function<NameLookup(const std::string& name)> start_lookup;
   std::function<ToldPlace()> look_at_rendezvous_file;
@@ -57,7 +57,8 @@ struct MemberHooks {
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
   std::function<void(const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end)>
       on_lost;
-  // Once after the last message: the coordinator's process has ended, or cannot be reached. May be unset.
+  // Called once after the last message: the coordinator's process has ended, or cannot be reached. May be
+  // unset.
   std::function<void()> on_coordinator_ended;
   // Sockets for as many streams as are wanted; none where one of them cannot be had, and why.
   std::function<void(std::vector<Tcp::socket> sockets, const std::string& why)> on_output;

@@ -44,7 +44,7 @@ struct StoreServerOptions {
   // Told in one line when the server closes a connection of its own accord or cannot accept, and whether for
   // want of memory. For logs; may be unset.
   std::function<void(const std::string& what, bool memory)> report;
-  // Called for each connection, with how many are open; may be unset.
+  // Handler called for each connection, with the number of open ones; may be unset.
   std::function<void(std::size_t)> connected;
 };
 

@@ -45,7 +45,7 @@ enum class DryRun { off, text, json, env, svg };
 enum class Discovery { automatic, pmi, file };  // --rdzv: how members learn where the coordinator is
 enum class StoreHost { agent, worker };         // --store: who listens on MASTER_PORT
 
-// When a node that comes while the job runs is taken in, where --nnodes has room for it.
+// Time at which a node that comes while the job runs is taken in, if --nnodes has room for it.
 enum class Grow { now, at_restart, never };
 
 struct Options {

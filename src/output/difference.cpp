@@ -91,7 +91,7 @@ std::size_t length_of_duration(std::string_view text) {
   return std::ranges::find(k_units, unit) == k_units.end() ? 0 : length + unit.size();
 }
 
-// One line, from left to right.
+// Scan of one line, from left to right.
 class Scan {
  public:
   Scan(std::string_view line, GlobalRank rank, Comparable& found)

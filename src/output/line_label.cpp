@@ -12,7 +12,7 @@ namespace ddprun::output {
 
 namespace {
 
-// Readable on a dark and on a light background; local peers differ.
+// Colours that are readable on a dark and on a light background; local peers differ.
 constexpr std::array<int, 6> k_colours{36, 33, 35, 32, 34, 31};
 
 struct LabelBuilder {

@@ -17,8 +17,8 @@ struct PlacementRequest {
   std::vector<int> allowed_memory_nodes;  // ascending; empty: not known, all
   options::BindChoice bind;
   options::MemoryBind memory = options::MemoryBind::automatic;
-  // For each worker, by local rank, for each of its GPUs the CPUs near it; an empty list, and one of all
-  // CPUs: not known. A worker without GPUs has none.
+  // CPUs near each GPU of each worker, by local rank; an empty list, and one of all CPUs: not known. A worker
+  // without GPUs has none.
   std::vector<std::vector<std::vector<int>>> near_gpus;
 };
 

@@ -29,7 +29,7 @@ struct PlacementInput {
   std::vector<const facts::Core*>
       cores;  // in the order of the topology; whole, though not all their CPUs may be allowed
   std::vector<Cores> by_node;  // for each NUMA node
-  // For each worker, for each of its GPUs: the NUMA nodes near it, allowed or not; empty: not known.
+  // NUMA nodes near each GPU of each worker, allowed or not; empty: not known.
   std::vector<std::vector<Nodes>> near;
   std::vector<Nodes> near_any;  // for each worker: near any of its GPUs
 

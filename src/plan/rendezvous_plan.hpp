@@ -11,7 +11,7 @@ namespace ddprun::plan {
 // A member tries one address after the other, with a fifth of a second between them.
 constexpr std::size_t k_most_addresses = 33;
 
-// In a launch key: what follows is a digest of the command line, where nothing else names the launch.
+// Mark in a launch key: a digest of the command line follows, if nothing else names the launch.
 inline constexpr const char* k_command_mark = "/command-";
 
 // Returns who coordinates, this agent's number, and where members look: names, addresses and ports. The other

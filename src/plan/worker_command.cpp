@@ -53,7 +53,7 @@ std::string explain_missing(const std::string& word, const facts::ProgramFacts& 
                                              : fmt::format("the working directory is {}", folder);
 }
 
-// One word of python's options. True in `more`: its value is the next word.
+// An option of python. `more`: its value is the next word.
 struct PythonOption {
   bool isolates = false;
   bool ends = false;  // the script follows, or is named here

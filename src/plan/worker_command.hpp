@@ -42,7 +42,7 @@ bool starts_python(const std::vector<std::string>& command);
 // Reports whether that Python reads PYTHONPATH: not after -I or -E.
 bool takes_python_path(const std::vector<std::string>& command);
 
-// ---- --stage: which paths are copied to the hosts, and what of the workers follows the copies
+// ---- --stage: paths that are copied to the hosts, and their effect on the workers
 
 // Variables whose paths lead to the copies, as far as they name a path of --stage.
 inline constexpr std::array k_staged_variables{"PATH",        "PYTHONPATH",   "PYTHONHOME",

@@ -14,7 +14,7 @@ namespace ddprun::plan {
 
 inline constexpr int k_max_world = 1 << 24;  // workers of one launch
 
-// One of an agent's workers as the other agents of its host have to know it.
+// Worker of an agent as the other agents of its host have to know it.
 struct LocalPeerWorker {
   std::string device;             // PlannedWorker::device
   std::vector<std::string> gpus;  // PCI addresses
@@ -32,14 +32,14 @@ struct Announcement {
   std::optional<GlobalRank> fixed_rank;  // one agent a task: the scheduler's rank of its only worker
   // The launcher's number of this agent, also where it starts several workers.
   std::optional<GlobalRank> launcher_rank;
-  // One agent a node is an assumption: where another host has several agents, this one has one worker, whose
-  // rank is launcher_rank.
+  // True if one agent a node is an assumption: if another host has several agents, this one has one worker,
+  // whose rank is launcher_rank.
   bool style_assumed = false;
   LocalRank first_local_rank;  // one agent a task: its place on the host; else 0
   std::string role = "default";
   int max_restarts = 0;
-  // After so much silence the coordinator loses it, and it the coordinator earlier, where the job goes on
-  // without a node (rendezvous/host_limits.hpp). Nothing: the job ends then.
+  // Silence after which the coordinator loses it, and it the coordinator earlier, if the job continues
+  // without a node (rendezvous/host_limits.hpp). nullopt: the job ends then.
   std::optional<Milliseconds> host_timeout{};
   std::vector<std::string> addresses;  // numeric ones of its host, best first: the store is reached there
   std::vector<int> store_ports;        // kept free for the worker of rank 0, where that hosts the store
@@ -61,7 +61,7 @@ struct StorePlace {
   friend bool operator==(const StorePlace&, const StorePlace&) = default;
 };
 
-// One worker's place in the world.
+// Place of one worker in the world.
 struct RankAssignment {
   GlobalRank rank;
   LocalRank local_rank;
@@ -78,7 +78,7 @@ struct LocalPeer {
   friend bool operator==(const LocalPeer&, const LocalPeer&) = default;
 };
 
-// One agent's share of the world: all that its workers' environment needs.
+// Share of one agent in the world: all that its workers' environment needs.
 struct Assignment {
   Attempt attempt;
   int world_size = 1;

@@ -16,7 +16,7 @@ namespace ddprun::probes {
 
 class ChildQuery {
  public:
-  // Called once: what the child has answered within `limit`; empty: nothing. `late`: it may have more to say.
+  // Handler called once with the child's answer within `limit`; empty: none. `late`: it may have more to say.
   using OnAnswer = std::function<void(const std::string& answer, bool late)>;
 
   // Answers of more than `most` bytes are cut off a little behind that.

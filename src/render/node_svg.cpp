@@ -99,7 +99,7 @@ int height_of(const std::vector<DeviceMark>& devices) {
   return std::max(rows_of(devices, facts::DeviceKind::gpu), cards) * k_device_step;
 }
 
-// One picture: what is drawn where follows from the widths, which are the same for all boxes.
+// Picture of a node: the places in it follow from the widths, which are the same for all boxes.
 class NodeSvg {
  public:
   NodeSvg(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot)

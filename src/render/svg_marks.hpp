@@ -11,7 +11,7 @@
 
 namespace ddprun::render {
 
-// In the units of the drawing: pixels, unless it is shown larger or smaller.
+// Rectangle in the units of the drawing: pixels, unless it is shown larger or smaller.
 struct Frame {
   int x = 0;
   int y = 0;

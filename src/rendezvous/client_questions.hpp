@@ -20,7 +20,7 @@ namespace ddprun::rendezvous {
 
 using ConnectionId = Id<struct ConnectionTag>;  // one authenticated connection; never used again
 
-// Its two ends, as numeric addresses.
+// Connection by its two ends, as numeric addresses.
 struct StoreConnection {
   std::string client;
   int client_port = 0;

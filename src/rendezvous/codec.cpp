@@ -251,7 +251,7 @@ struct Kind {
   void (*describe)(Fields& fields, Message& message);
 };
 
-// One row for each of AgentMessage, and for each of CoordinatorMessage.
+// Rows for each of AgentMessage, and for each of CoordinatorMessage.
 constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
                                    Kind<Probed>{"probed", describe},
                                    Kind<AttemptFailed>{"failed", describe},

@@ -17,12 +17,12 @@ namespace ddprun::rendezvous {
 struct ElasticNodes {
   int least = 1;
   int spares = 0;  // agents that wait until they are needed
-  // Once MIN nodes have come, how long the others may take. Nothing: they are known, and join_timeout counts.
+  // Time that the others may take once MIN nodes have come. nullopt: they are known, and join_timeout counts.
   std::optional<Milliseconds> last_call;
   options::Grow grow = options::Grow::now;
 };
 
-// For an agent that coordinates since the one before is lost.
+// State of an agent that coordinates since the one before is lost.
 struct Takeover {
   std::string why;  // "lost n1, the coordinator: the other side closed the connection"
   Milliseconds host_timeout;

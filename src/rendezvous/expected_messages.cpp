@@ -16,7 +16,7 @@ struct AgentRow {
   Reception before;                      // on a connection that has not joined
 };
 
-// In the order of AgentMessage. Messages about an attempt are of the current one.
+// Rows in the order of AgentMessage. Messages about an attempt are of the current one.
 constexpr AgentRow k_agent_rows[] = {
     // clang-format off
     //                          gathering probing opening running stopping finished
@@ -45,7 +45,7 @@ struct CoordinatorRow {
   std::array<Reception, 4> by_state;  // MemberState
 };
 
-// In the order of CoordinatorMessage.
+// Rows in the order of CoordinatorMessage.
 constexpr CoordinatorRow k_coordinator_rows[] = {
     // clang-format off
     //                                        joined running asked  stopped

@@ -36,8 +36,8 @@ inline constexpr std::size_t k_max_proof = 8192;      // a munge credential of o
 inline constexpr std::size_t k_max_refusal = 512;     // a sentence
 inline constexpr std::size_t k_max_launch_key = 512;  // longer keys are cut, on both sides alike
 
-// On the wire a bit each. pmi_secret, open_mpi and pbs_cookie are keys that a launcher or scheduler gave to
-// all processes of one job.
+// Methods of proof, each a bit on the wire. pmi_secret, open_mpi and pbs_cookie are keys that a launcher or
+// scheduler gave to all processes of one job.
 enum class ProofMethod : std::uint8_t {
   munge = 1,
   key_file = 2,
@@ -47,7 +47,7 @@ enum class ProofMethod : std::uint8_t {
   pbs_cookie = 6,
   given = 7  // DDPRUN_SECRET: the user's word
 };
-// In order of preference.
+// Methods in order of preference.
 inline constexpr std::array<ProofMethod, 7> k_proof_methods{
     ProofMethod::front_end, ProofMethod::given,      ProofMethod::munge,   ProofMethod::pmi_secret,
     ProofMethod::open_mpi,  ProofMethod::pbs_cookie, ProofMethod::key_file};
@@ -70,7 +70,7 @@ struct Authenticator {
 using PublicKey = std::array<std::uint8_t, 32>;
 enum class HandshakeRole : std::uint8_t { member = 1, coordinator = 2 };
 
-// One for each direction.
+// Keys of a session, one for each direction.
 struct SessionKeys {
   SecretKey receive{};
   SecretKey send{};
@@ -91,7 +91,7 @@ struct HandshakeStep {
       text;  // failed: why, one sentence; foreign: all bytes received; done: bytes after the handshake
 };
 
-// One conversation. Feed it what arrives, in any pieces, until a step is not `more`.
+// A conversation. Feed it what arrives, in any pieces, until a step is not `more`.
 class Handshake {
  public:
   // Begins a handshake; `key_exchange` is used once.

@@ -79,7 +79,7 @@ struct Stopped {
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
-// Beside the answer that Stop still waits for: SIGKILL has not ended all workers of this agent.
+// Notice beside the answer that Stop still waits for: SIGKILL has not ended all workers of this agent.
 struct Stuck {
   Attempt attempt;
   friend bool operator==(const Stuck&, const Stuck&) = default;
@@ -94,7 +94,7 @@ struct StopRequest {
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
 
-// For the coordinator's --events and --metrics.
+// Event for the coordinator's --events and --metrics.
 struct Happened {
   events::Event event;
   friend bool operator==(const Happened&, const Happened&) = default;

@@ -59,7 +59,7 @@ struct SelfLaunchLimits {
   Milliseconds settling{5000};
   Milliseconds common_end{10000};  // from the end of one without an agent to the end of all
   Milliseconds silence{30000};     // silence of all agents before it is reported
-  // Beyond the workers' grace: the way there, the last kill and the way back.
+  // Time beyond the workers' grace: the way there, the last kill and the way back.
   Milliseconds stop_margin{20000};
   Milliseconds patience{5000};             // with remote launchers whose agents are not expected to say more
   Milliseconds patience_after_loss{3000};  // with one that waits for a host that is gone

@@ -11,7 +11,7 @@
 
 namespace ddprun::selflaunch {
 
-// Its process; a program that cannot be run is an end, too.
+// Starts the process of a remote launcher; a program that cannot be run is an end, too.
 struct Start {
   std::size_t remote_launcher;  // index into SelfLaunchPlan::commands
 };

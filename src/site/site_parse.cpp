@@ -35,7 +35,7 @@ bool consists_of(const std::string& text, const std::string& characters) {
 
 using ProfileSource = facts::LinedJson;
 
-// One object while it is read: every key must be asked for, and what was not is unknown.
+// Reader of one object: every key must be asked for, and others are unknown.
 class Reader {
  public:
   Reader(const ProfileSource& source, const Json& object, std::string path)

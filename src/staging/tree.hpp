@@ -19,7 +19,7 @@ struct Server {
   friend bool operator==(const Server&, const Server&) = default;
 };
 
-// One server a host, the first; the others of a host get what is needed from that one.
+// Tree of one server a host, the first; the others of a host get what is needed from that one.
 class Tree {
  public:
   // Makes the tree of the agents of the launch; the host of `root` reads the source.

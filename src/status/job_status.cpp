@@ -14,7 +14,7 @@ using Fields = OrderedFields;
 
 constexpr std::size_t k_few_calls = 16;  // limit of each stack, if all of them are too long
 
-// Between ddprun processes only: from two of them CPU use is computed.
+// Clock for ddprun processes only: from two values CPU use is computed.
 constexpr const char* k_clock = "clock_seconds";
 
 void describe_worker(Fields& fields, WorkerStatus& worker) {

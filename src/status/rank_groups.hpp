@@ -9,7 +9,7 @@
 
 namespace ddprun::status {
 
-// In the order in which they are to blame for a hang.
+// Blame for a hang, in descending order.
 enum class Blame {
   raised,      // an exception is on its way, and something holds it up
   ending,      // its script is over, and its process stays

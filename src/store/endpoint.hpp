@@ -32,7 +32,7 @@ struct StoreOutput {
   std::vector<StoreDelivery> deliveries;
   std::vector<std::pair<StoreLink, LinkParts>> links;  // bytes for each
   std::vector<StoreClient> resumed;                    // clients that were held back
-  // Their connections have to be closed, and why.
+  // Clients whose connections have to be closed, and why.
   std::vector<std::pair<StoreClient, std::string>> refused;
 };
 

@@ -16,7 +16,8 @@ struct OperationFacts {
   RequestShape shape;
 };
 
-// In the order of torch 2.2 and newer, whose numbers are the positions; watch_key comes last and has none.
+// Operations in the order of torch 2.2 and newer, whose numbers are the positions; watch_key comes last and
+// has none.
 constexpr std::array k_operations = {
     OperationFacts{StoreOperation::validate, "VALIDATE", {false, "w"}},
     OperationFacts{StoreOperation::set, "SET", {false, "kv"}},

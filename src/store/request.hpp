@@ -73,7 +73,7 @@ struct StoreLimits {
   std::size_t shared = 512;       // bytes of a value from which on all relays are sent the same copy of it
 };
 
-// One complete request whose layout has been checked: body holds exactly the fields of its shape.
+// A complete request whose layout has been checked: body holds exactly the fields of its shape.
 struct StoreRequest {
   StoreOperation operation;
   std::string_view body;

@@ -131,7 +131,7 @@ void StoreService::take_out_remotes(std::vector<StoreClient>& clients, std::stri
   });
 }
 
-// ---- what relays hold
+// ---- values held by relays
 
 void StoreService::answer_want(StoreLink link, std::string_view key) {
   const bool there = state_.get(key).has_value();

@@ -20,13 +20,13 @@
 namespace ddprun::store {
 
 enum class TreeMessageKind : std::uint8_t {
-  // to the parent
+  // Messages to the parent:
   request,   // channel, operation, text: a request of the client of that channel, which begins with its first
   close,     // channel: that client has gone
   want,      // key: tell me when it is there
   unwant,    // key: nobody waits for it any more
   recalled,  // number: answer to recall
-  // to the child
+  // Messages to the child:
   reply,    // channel, number of its requests that were carried out, idle, text: bytes for the client
   refuse,   // channel, text: why the client's connection has to be closed; it has gone
   have,     // key, text: its value; answer to want

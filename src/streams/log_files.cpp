@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int k_pipe_size = 1 << 20;
-// For a disk that hangs. The log writer goes on without us.
+// Patience with a disk that hangs. The log writer continues without us.
 constexpr Milliseconds k_patience{60000};
 
 void make_folders(const std::string& path) {

@@ -22,7 +22,7 @@ namespace {
 using boost::system::error_code;
 using rendezvous::lifeline::Stream;
 
-// One connection for each stream, side by side; none where one of them cannot be had.
+// Dial of one connection for each stream, side by side; none if one of them cannot be had.
 class Dialing {
  public:
   Dialing(const rendezvous::FrontEndAddress& front_end, const rendezvous::Authenticator& authenticator,

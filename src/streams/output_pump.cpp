@@ -83,7 +83,7 @@ supervise::StreamId OutputPump::add(os::Fd reader, bool interactive, std::size_t
   if (source->treatment.rate > 0) source->rate.emplace(source->treatment.rate);
   sources_.emplace(source->id, source);
   ++open_;
-  // Not a look at all the others for each of many.
+  // Arms the new source alone: settling would look at all others for each of many.
   if (begun.empty()) {
     arm(source);
   } else {

@@ -15,7 +15,7 @@ namespace ddprun::supervise {
 // cannot start, 125 for a start that ddprun could not prepare.
 int exit_code_of(const ExitStatus& status);
 
-// One worker's failure with what helps to understand it.
+// Failure of one worker, with facts that help to understand it.
 struct Failure {
   Attempt attempt;
   GlobalRank rank;

@@ -53,7 +53,7 @@ std::string quoted_block(const std::string& heading, const std::vector<std::stri
 
 // Returns the last lines of it, since a traceback ends with its exception; says so if others were before.
 std::string quoted_message(const Failure& failure) {
-  // Its first line may be one that is indented.
+  // The first line may be indented.
   const std::size_t end = failure.message.find_last_not_of(" \t\r\n") + 1;
   std::vector<std::string> lines = split(failure.message.substr(0, end), '\n');
   std::size_t cut = failure.message_cut;

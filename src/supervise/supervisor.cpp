@@ -9,7 +9,7 @@ namespace ddprun::supervise {
 
 namespace {
 
-// Between the first and the last process of a tree that is signalled.
+// Time between the first and the last process of a tree that is signalled.
 constexpr Milliseconds k_request_lag{100};
 
 bool asks_to_end(int signal) {

@@ -72,9 +72,9 @@ inline constexpr std::size_t k_least_secret = 16;  // characters
 // that is too short to be one.
 void add_given_secrets(const facts::Snapshot& snapshot, Allocation& allocation);
 
-// One host a line, Open MPI's "n1 slots=4" and hydra's "n1:4" alike, '#' starts a comment; each host once, in
-// that order. `slots`: some line had a number of slots, or its host again. Throws UsageError naming `origin`
-// and the line.
+// Contents of a host file: one host a line, Open MPI's "n1 slots=4" and hydra's "n1:4" alike, '#' starts a
+// comment; each host once, in that order. `slots`: some line had a number of slots, or its host again. Throws
+// UsageError naming `origin` and the line.
 struct HostFile {
   std::vector<std::string> hosts;
   bool slots = false;

@@ -12,7 +12,7 @@
 
 namespace ddprun::allocation {
 
-// One launcher's word on this process. What it does not tell is absent; each origin is the variable.
+// Values of one launcher about this process. Unknown ones are absent; each origin is the variable.
 struct LaunchPlace {
   std::string launcher;    // "Open MPI"
   std::string one_a_node;  // its command for one process on each of {} hosts: "mpiexec -n {0} -ppn 1"

@@ -125,7 +125,7 @@ Allocation follow_place(const FoundPlace& place, const facts::Snapshot& snapshot
   Allocation allocation = parse_manual(snapshot, merged);
   describe_place(place, allocation);
   name_place_hosts(place, allocation);
-  // Its address that the others reach shows only when they have come.
+  // The address of node 0 that the others reach shows only when they have come.
   if (!options.address && !place.address) allocation.first_address.reset();
   allocation.notices = place.notices;
   return allocation;

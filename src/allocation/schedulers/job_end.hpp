@@ -18,9 +18,10 @@ namespace ddprun::allocation {
 // COMPLETING, whatever ended it.
 std::string describe_end_of_slurm_job(std::string_view shown, const Allocation& allocation);
 
-// From `qstat -f`: "job 29.ctl reached its walltime of 01:00:00", "... was deleted by alice@login1", "... is
-// requeued". `age_of`: the seconds since a date like "Thu Nov 26 23:37:52 2026", which PBS shows in this
-// host's time zone. Seen with OpenPBS 23.06, which sends SIGTERM while the job's state is still R.
+// Function that returns the seconds since a date like "Thu Nov 26 23:37:52 2026", which PBS shows in this
+// host's time zone, as `age_of`. `qstat -f` gives: "job 29.ctl reached its walltime of 01:00:00", "... was
+// deleted by alice@login1", "... is requeued". Seen with OpenPBS 23.06, which sends SIGTERM while the job's
+// state is still R.
 using AgeOfDate = std::function<std::optional<std::int64_t>(const std::string& date)>;
 std::string describe_end_of_pbs_job(std::string_view shown, const Allocation& allocation,
                                     const AgeOfDate& age_of);

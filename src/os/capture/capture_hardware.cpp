@@ -68,7 +68,7 @@ std::string doubt_about(const ChildAnswer& answer, const std::string& library, c
 void take_gpus(facts::HostFacts& host, const ChildAnswer& answer, const HardwareWish& wish) {
   NvmlAnswer told = parse_nvml_answer(answer.bytes.value_or(""));
   if (!answer.bytes || !told.problem.empty()) {
-    // Without a GPU to use there is nothing to be in doubt about.
+    // A host without a GPU to use leaves no doubt to report.
     if (std::any_of(host.gpus.begin(), host.gpus.end(), is_nvidia)) {
       host.warnings.push_back(doubt_about(answer, wish.nvml, told.problem) +
                               "; GPU identities come from /proc/driver/nvidia");

@@ -13,8 +13,7 @@ inline constexpr Milliseconds k_hardware_deadline{2000};
 struct HardwareWish {
   bool topology = true;  // with the locality of GPUs and network cards
   bool gpus = true;      // names, UUIDs and MIG instances by the driver's library, where there is one
-  // For tests: what stands in front of /dev, /proc and /sys where GPUs are looked for, and the library that
-  // knows them.
+  // Prefix of /dev, /proc and /sys where GPUs are looked for, and the library that knows them; for tests.
   std::string root{};
   std::string nvml = "libnvidia-ml.so.1";
   Milliseconds patience{2000};  // beyond the deadline, for each NVIDIA GPU that the kernel's files show

@@ -78,7 +78,7 @@ bool is_stopping(int pid) {
   });
 }
 
-// One tool at one process.
+// Run of one tool at one process.
 class TracedRank {
  public:
   // `process`: as it is before.

@@ -18,7 +18,7 @@ namespace ddprun::os {
 Fd connect_to_path(const std::string& path);
 Fd connect_to_local_port(int port);  // on 127.0.0.1
 
-// One request, whose answer ends with the connection.
+// A request whose answer ends with the connection.
 class SocketQuestion {
  public:
   SocketQuestion(Fd socket, std::string request) : request_(std::move(request)), socket_(std::move(socket)) {}

@@ -73,7 +73,8 @@ void dump_by_signal(std::vector<Dump> dumps) {
 std::string describe_process(const status::WorkerStatus& worker) {
   const supervise::StuckProcess process = capture_stuck_process(worker.pid);
   const std::string where = process.wait_channel.empty() ? "" : " in " + process.wait_channel;
-  // Its agent may trace it itself, to hold signals (os/process/held_signals.hpp): then T is shown as t.
+  // An agent may trace its worker itself, to hold signals (os/process/held_signals.hpp): then T is shown as
+  // t.
   const auto entry = capture_process(worker.pid);
   const bool by_agent = entry && process.tracer == entry->parent;
   if (process.tracer != 0 && !by_agent)

@@ -72,7 +72,7 @@ int LogCompressor::compress(const Files& files, pid_t parent) const {
   if (!files.plain || !files.part) return EIO;
   int error = files.earlier ? copy(files.earlier.get(), files.part.get()) : 0;
   if (error == 0) error = compress_by_zstd(files.plain.get(), files.part.get());
-  // With nobody left who would give it its name the plain file is what counts.
+  // The plain file counts if no process is left to give the compressed one its name.
   if (::getppid() != parent) ::unlink(part_.c_str());
   return error;
 }
@@ -81,7 +81,7 @@ void LogCompressor::start_next() {
   if (jobs_.empty()) return;
   part_ = fmt::format("{}.{}.part", jobs_.front().path, ::getpid());
   const std::string name = jobs_.front().name();
-  // Before the fork: while the child comes to it, the names may become those of other files.
+  // Opened before the fork: until the child comes to it, the names may become those of other files.
   const Files files{Fd(::open(name.c_str(), O_RDONLY | O_CLOEXEC)),
                     Fd(::open((name + k_compressed_suffix).c_str(), O_RDONLY | O_CLOEXEC)),
                     Fd(::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666))};

@@ -81,7 +81,7 @@ void make_link(const std::string& root, const Manifest& manifest, const Entry& e
   (void)::utimensat(AT_FDCWD, path.c_str(), times_of(entry).data(), AT_SYMLINK_NOFOLLOW);
 }
 
-// For a moment, if need be: the source may be read-only.
+// A folder made writable for a moment, if need be: the source may be read-only.
 class OpenedFolder {
  public:
   explicit OpenedFolder(std::string path) : path_(std::move(path)) {

@@ -12,8 +12,8 @@ namespace ddprun::os {
 // that has these paths may remove what is there (Reaper).
 std::vector<std::string> temp_dir_places(const std::optional<std::string>& tmpdir, const std::string& name);
 
-// Made with mode 0700 at the first of `places` that takes it; removed with all it holds by the destructor of
-// the process that made it (a forked child's copy removes nothing).
+// A folder with mode 0700 at the first of `places` that takes it; removed with all it holds by the destructor
+// of the process that made it (a forked child's copy removes nothing).
 class TempDir {
  public:
   // Throws Error when none takes a folder.

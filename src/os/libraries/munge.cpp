@@ -53,7 +53,7 @@ constexpr char k_bad = '-';
 
 using Memory = std::unique_ptr<void, void (*)(void*)>;
 
-// In the child. One call, since a context keeps what the last one left.
+// A single call in the child, since a context keeps what the last one left.
 class Caller {
  public:
   Caller(const MungeLibrary& library, const std::string& socket)

@@ -138,7 +138,7 @@ class HwlocTopology {
     const unsigned long flags = hwloc_topology_get_flags(topology_) & ~without_kinds;
     require(hwloc_topology_set_flags(topology_, flags) == 0);
 #endif
-    // With its final zero byte, as hwloc wants it.
+    // The size includes the final zero byte, as hwloc wants it.
     const int size = static_cast<int>(xml.size() + 1);
     const bool good = hwloc_topology_set_xmlbuffer(topology_, xml.c_str(), size) == 0 &&
                       hwloc_topology_load(topology_) == 0;

@@ -17,8 +17,8 @@ struct ChildAnswer {
   bool timed_out = false;
 };
 
-// One such call that is waited for, so that several can run side by side. Costs a fork (well below a
-// millisecond in a small process).
+// A call that is waited for, so that several can run side by side. Costs a fork (well below a millisecond in
+// a small process).
 class ChildCall {
  public:
   static constexpr std::size_t k_limit = 2 << 20;

@@ -11,8 +11,8 @@
 
 namespace ddprun::os {
 
-// In plain pointers, for a child that may share with us what they lead to. It has to stay as it is until the
-// child needs it no more.
+// Steps in plain pointers, for a child that may share with us what they lead to. They have to stay unchanged
+// until the child needs them no more.
 struct ChildSteps {
   char* const* arguments;
   char* const* environment;

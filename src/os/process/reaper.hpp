@@ -42,7 +42,7 @@ class Reaper {
   // Forks; before the first worker, while we are small and have a single thread. Throws Error.
   explicit Reaper(const std::string& agent_id, const ReaperDuties& duties = {});
   Reaper(Reaper&&) = default;
-  // Without dismiss(): the reaper kills what it watches.
+  // Leaves the reaper, without dismiss(), to kill what it watches.
   ~Reaper() = default;
 
   int pid() const noexcept { return pid_; }  // not to be killed by a sweep, reaped by us

@@ -76,7 +76,7 @@ ChildAnswer ServingChild::ask(const std::string& request, Milliseconds deadline)
   if (request.size() >= k_limit) return {std::nullopt, fmt::format("more than {} bytes", k_limit), false};
   const std::string message = '.' + request;
   const TimePoint until = now() + deadline;
-  // One that has left for want of requests shows only now.
+  // A child that has left for want of requests shows only now.
   for (bool fresh = child_ < 0;; fresh = true) {
     if (const std::string problem = fresh ? start(message) : ""; !problem.empty()) {
       end();

@@ -15,7 +15,7 @@ struct SignalEvent {
   int sender_pid = 0;  // 0: the kernel (a key at the terminal), or a process we cannot see
   int code = 0;        // si_code; for SIGCHLD one of CLD_*
   int sender_uid = 0;
-  // It came from a process that was above us when we began (its end does not change that), or from a
+  // True if it came from a process that was above us when we began (its end does not change that), or from a
   // namespace that we cannot see: slurmstepd, pbs_mom, a container's engine; also the shell whose own `kill`
   // was used. A key's signal is not.
   bool from_above = false;

@@ -34,11 +34,13 @@ struct SpawnRequest {
   ChildGroup group = ChildGroup::own_group;
   // A terminal whose foreground group the child becomes before the program runs; needs ChildGroup::own_group.
   int terminal = -1;
-  // Never a reason not to run: what the kernel refuses is left in Child::refusal().
+  // Binding to be tried: what the kernel refuses is left in Child::refusal(), and is never a reason not to
+  // run.
   facts::Binding binding;
   // The CPUs of a child that is not bound, where ddprun itself has moved away from them; empty: ours.
   std::vector<int> unbound_cpus;
-  // It waits before it runs its program, bound already, for Child::release(), k_longest_hold at most.
+  // True if the child waits before it runs its program, bound already, for Child::release(), k_longest_hold
+  // at most.
   bool hold = false;
   std::vector<int> close_descriptors;  // inherited by us without close-on-exec and not meant for the child
   // Signals the child ignores (nohup's SIGHUP); all others are at their defaults, and none is blocked.

@@ -10,7 +10,7 @@
 
 namespace ddprun::rendezvous {
 
-// ---- before
+// ---- before the loss
 
 // Returns one agent of each host, by place; those that were set aside are the last.
 std::vector<Successor> Coordinator::successors() const {
@@ -96,7 +96,7 @@ std::string Coordinator::describe_left() const {
   return fmt::format("{} of {} {} can be reached from here", here, all, one_a_task ? "ranks" : "nodes");
 }
 
-// ---- after
+// ---- after the loss
 
 void Coordinator::gather_survivor(ConnectionId connection, const Join& join, TimePoint now) {
   const bool was_here = join.survivor && join.survivor->roster.launch_id == settings_.launch_id &&

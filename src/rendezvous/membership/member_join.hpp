@@ -39,8 +39,8 @@ struct MemberJoinSettings {
   std::string rendezvous_file;   // its path; empty: there is none
   std::string key_value_space;   // the launcher's, for messages: "PMI"; empty: there is none
   std::vector<int> spare_ports;  // ports of a coordinator that cannot have those; tried later and less often
-  // For a place that the user named, where somebody refuses this launch all the time: it may be one that ends
-  // soon, or a mistake in one of the commands. Nothing: the join time-out.
+  // Patience at an address that the user named and that refuses this launch all the time: another launch
+  // there may end soon, or one of the commands has a mistake. nullopt: the join time-out.
   std::optional<Milliseconds> refusal_patience{};
   bool live = false;                    // ShowJoinStatus goes to a terminal: more often than into a log
   std::vector<Successor> successors{};  // successors of a lost coordinator, any of which may coordinate now
@@ -122,7 +122,7 @@ class MemberJoin {
     Trial trial;
   };
 
-  // One way to learn the place beside the addresses.
+  // Way to learn the coordinator's address beside the given ones.
   struct Way {
     Trial trial;
     std::string name;

@@ -19,7 +19,7 @@ class MemberSession {
   };
   explicit MemberSession(Limits limits) : limits_(limits) {}
 
-  // Without an answer within `limit` from now the coordinator hangs: its host lives, as the kernel tells.
+  // Expectation of an answer within `limit` from now: without one the coordinator hangs, as its host lives.
   struct Expectation {
     Milliseconds limit;
     std::string otherwise;  // "sent nothing for 40 s"

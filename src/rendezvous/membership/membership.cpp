@@ -39,7 +39,7 @@ std::vector<std::string> Membership::lost_hosts() const {
   return hosts;
 }
 
-// ---- who comes and goes
+// ---- arrivals and losses
 
 std::optional<AgentIndex> Membership::free_place() const {
   const auto free =
@@ -111,7 +111,7 @@ void Membership::leave(AgentIndex agent, std::string why) {
   member(agent).lost = std::move(why);
 }
 
-// ---- who takes part
+// ---- participants
 
 bool Membership::anyone_waits() const {
   return std::any_of(here_.begin(), here_.end(), [this](const auto& entry) {

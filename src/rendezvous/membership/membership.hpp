@@ -56,7 +56,7 @@ class Membership {
   std::vector<int> missing() const;
   std::vector<std::string> lost_hosts() const;
 
-  // ---- who comes and goes
+  // ---- arrivals and losses
 
   struct Place {
     AgentIndex place;
@@ -72,7 +72,7 @@ class Membership {
   void enter(AgentIndex place, ConnectionId connection, plan::Announcement announcement);
   void leave(AgentIndex agent, std::string why);
 
-  // ---- who takes part
+  // ---- participants
 
   // Chooses the participants of the next attempt: all that are here, as far as there are slots.
   std::vector<Succession> choose();
@@ -82,7 +82,7 @@ class Membership {
   const std::vector<AgentIndex>& participants() const { return participants_; }
   std::vector<plan::Announcement> announcements() const;
 
-  // ---- under the coordinator before this one
+  // ---- state of the previous coordinator
 
   // Keeps a slot for the agent that had it, so that it is the first to get it.
   void keep_slot(AgentIndex agent, int slot);

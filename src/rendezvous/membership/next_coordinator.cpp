@@ -88,7 +88,8 @@ std::string NextCoordinator::describe_failed_search() const {
 NextCoordinator::Search NextCoordinator::next(TimePoint now) const {
   std::vector<Successor> others = candidates();
   std::optional<TimePoint> own_turn = turn();
-  // Only its own clock tells that it is early: it may have been slow to notice, or to end its workers.
+  // An own turn that has come already proves nothing: this agent may have been slow to notice, or to end its
+  // workers.
   if (own_turn && !others.empty()) own_turn = std::max(*own_turn, now + k_look);
   return {std::move(others), std::chrono::ceil<Milliseconds>(gives_up_at() - now), own_turn};
 }

@@ -34,7 +34,7 @@ class NextCoordinator {
   bool is_told() const { return roster_.has_value(); }
   const std::string& host() const { return roster_->host; }  // host of the latest coordinator, if told
 
-  // ---- without
+  // ---- after its loss
 
   // Notes the loss. `what`: as a sentence. `listens`: this agent does, at the address in the roster, so that
   // it can take over. Returns the sentence with which the agent ends; nullopt: it ends its workers, and then
