@@ -93,7 +93,7 @@ std::string Coordinator::describe_phase() const {
   return "ended";
 }
 
-// ---- missing agents
+// ---- waiting
 
 Coordinator::Actions Coordinator::on_connections(int count, TimePoint now) {
   if (state_ != State::running) return {};
