@@ -11,9 +11,9 @@
 namespace ddprun::app {
 
 // Joins the other agents of the launch only to tell them why this one cannot start anything: they end at
-// once, and one of them says it for all. Returns the exit code; nothing where no others take part, it is not
-// clear where they are, or nothing was to be started anyway: then nothing was said. `options` are nothing
-// where the command line could not be understood.
+// once, and one of them says it for all. Returns the exit code; nullopt if no others take part, it is not
+// clear where they are, or nothing was to be started anyway: then nothing was said. `options` are nullopt if
+// the command line could not be understood.
 std::optional<int> tell_other_agents(const facts::Snapshot& snapshot,
                                      const std::optional<options::Options>& options, const Error& error,
                                      streams::OutputLink& output_link) noexcept;

@@ -47,7 +47,7 @@ std::string render_answer(const KeyValueAnswer& answer);
 KeyValueAnswer parse_answer(std::string_view line);
 
 struct PmiRequest {
-  std::optional<std::string> value;  // the coordinator's, printable and without blanks; nothing: fetch it
+  std::optional<std::string> value;  // the coordinator's, printable and without blanks; nullopt: fetch it
   int size = 1;                      // processes of the launch, PMI_SIZE
   bool all_take_part = false;        // every agent was told to: shared nodes do not matter
   std::string id;                    // PMI_ID where the connection was made to PMI_PORT; else empty

@@ -29,7 +29,7 @@ struct Signs {
   std::optional<Milliseconds> output_age{};
   std::optional<Milliseconds> progress_age{};    // since it touched its DDPRUN_PROGRESS_FILE
   std::optional<Milliseconds> collective_age{};  // since it entered its newest collective
-  std::optional<bool> waits{};                   // in a collective; nothing: not known
+  std::optional<bool> waits{};                   // in a collective; nullopt: not known
   std::uint64_t nccl_started = 0;                // collectives so far, where only NCCL's RAS tells
   std::uint64_t io_bytes = 0;                    // read and written by it and its children so far
   Milliseconds own_cpu{0}, children_cpu{0};      // used so far

@@ -16,7 +16,7 @@ class StoreClient {
 
   // Throws Error where the store is gone.
   void set(const std::string& key, const std::string& value);
-  // Waits until the key is there; nothing when it is not within the limit.
+  // Waits until the key is there; nullopt when it is not within the limit.
   std::optional<std::string> get(const std::string& key, Milliseconds limit);
 
   // Returns this host's end of the connection.

@@ -24,7 +24,7 @@ inline constexpr Milliseconds k_shortest_hang_timeout{1000};
 
 struct HangOptions {
   Sourced<bool> inspect = by_default(true);             // --no-inspect
-  std::optional<Sourced<HangTimeout>> timeout{};        // --hang-timeout; nothing: not looked for
+  std::optional<Sourced<HangTimeout>> timeout{};        // --hang-timeout; nullopt: not looked for
   std::optional<Sourced<OnHang>> action{};              // nullopt: restart while restarts are left, else stop
   std::optional<Sourced<Milliseconds>> exit_barrier{};  // --exit-barrier-timeout
 };

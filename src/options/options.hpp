@@ -66,7 +66,7 @@ struct Options {
   RestartOptions restarts;
   HangOptions hang;
   TimeLimitOptions time_limit;
-  // MIN of --nnodes MIN:MAX, place.nodes is MAX; nothing: the number of nodes is fixed.
+  // MIN of --nnodes MIN:MAX, place.nodes is MAX; nullopt: the number of nodes is fixed.
   std::optional<Sourced<int>> least_nodes;
   Sourced<int> spares = by_default(0);  // number of nodes that wait to replace a lost one
   Sourced<Grow> grow = by_default(Grow::now);

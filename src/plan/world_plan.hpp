@@ -25,7 +25,7 @@ struct LocalPeerWorker {
 struct Announcement {
   std::optional<AgentIndex> agent;  // nullopt: the coordinator finds it a place
   std::string host;                 // the scheduler's spelling
-  // Position of the host in the scheduler's order. Nothing: no launcher tells; nodes are then ordered by the
+  // Position of the host in the scheduler's order. nullopt: no launcher tells; nodes are then ordered by the
   // lowest launcher_rank on them, for all agents alike.
   std::optional<NodeIndex> node;
   int workers = 1;

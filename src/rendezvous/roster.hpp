@@ -59,7 +59,7 @@ struct Roster {
   std::optional<Ending> ending;  // once all workers have stopped
   // Part of the agent that receives the roster:
   AgentIndex own;
-  std::optional<int> slot;  // its place among those that take part; nothing: it waits
+  std::optional<int> slot;  // its place among those that take part; nullopt: it waits
   bool counts = false;      // it is in the latest roll; else at most one that was there before it
   bool aside = false;       // it failed first again and again: others take part as long as there are enough
   int number() const { return rolls.empty() ? 0 : rolls.back().number; }

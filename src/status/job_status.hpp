@@ -17,7 +17,7 @@ struct WorkerStatus {
   int rank = 0;
   int local_rank = 0;
   int pid = 0;                                 // 0: it has ended
-  std::optional<Milliseconds> output_age{};    // since its last output; nothing: none was seen
+  std::optional<Milliseconds> output_age{};    // since its last output; nullopt: none was seen
   std::optional<Milliseconds> cpu_time{};      // CPU time of it and all its descendants
   std::optional<std::uint64_t> memory{};       // their resident bytes; shared pages count for each
   std::string gpu{};                           // its visible devices

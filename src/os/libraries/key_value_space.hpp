@@ -19,7 +19,7 @@ namespace ddprun::os {
 struct KeyValueRequest {
   enum class Service { pmi1, pmix };
   Service service = Service::pmi1;
-  std::optional<std::string> value;  // the coordinator's, printable and without blanks; nothing: fetch it
+  std::optional<std::string> value;  // the coordinator's, printable and without blanks; nullopt: fetch it
   bool all_take_part = false;        // also where several agents share a node
   Milliseconds barrier_limit{600000};
   Milliseconds answer_limit{10000};  // PMI-1: for everything but the barrier

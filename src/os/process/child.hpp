@@ -71,7 +71,7 @@ class EndingChild {
   Fd pidfd_;
 };
 
-// Reaps exactly this child without waiting; nothing when it runs or is no child of ours.
+// Reaps exactly this child without waiting; nullopt when it runs or is no child of ours.
 std::optional<ExitStatus> reap(int pid);
 std::optional<ExitStatus> reap(const Fd& pidfd);
 // Opens a pidfd; empty before Linux 5.3 or when there is no such process.

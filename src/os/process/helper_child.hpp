@@ -26,7 +26,7 @@ pid_t fork_outliving_helper(const char* name, const std::vector<int>& kept,
 // Kills and reaps it, and says how it ended: before that, or by the SIGKILL. Once it has ended it is reaped
 // as any orphan is (reap_orphans), and its number may be another process', a worker's even: what `process`,
 // its pidfd, names cannot change. Without one (before Linux 5.3) it is left alone when it is not our child
-// any more. Nothing: it was reaped already, or the kernel holds it, inside a driver say, for longer than a
+// any more. nullopt: it was reaped already, or the kernel holds it, inside a driver say, for longer than a
 // second.
 std::optional<ExitStatus> end_helper(pid_t child, const Fd& process);
 

@@ -95,7 +95,7 @@ class MemberJoin {
   Actions on_failed(CandidateId candidate, const std::string& why, TimePoint now, bool answered = false);
   Actions on_authenticated(CandidateId candidate, TimePoint now);
   Actions on_time(TimePoint now);
-  std::optional<TimePoint> deadline() const;  // when on_time wants to be called; nothing when over
+  std::optional<TimePoint> deadline() const;  // when on_time wants to be called; nullopt when over
   bool over() const { return over_; }
 
  private:

@@ -26,7 +26,7 @@ inline constexpr int k_first_failures = 2;
 struct Member {
   std::optional<ConnectionId> connection;          // nullopt: it is not here
   std::optional<plan::Announcement> announcement;  // latest from this place; nullopt: none has come
-  std::optional<std::size_t> position;  // among the participants; nothing: it waits, or is not here
+  std::optional<std::size_t> position;  // among the participants; nullopt: it waits, or is not here
   std::optional<int> slot;              // slot at the latest choice of participants
   bool by_arrival = false;              // numbered as it came, and as well off in another place
   bool set_aside = false;               // takes part only where nobody else can
