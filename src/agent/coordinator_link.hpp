@@ -98,7 +98,7 @@ class CoordinatorLink {
   Hooks hooks_;
   peers::CoordinatorDiscovery discovery_;
   std::unique_ptr<net::AgentLink> link_;
-  net::CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
+  net::CoordinatorService* coordinator_ = nullptr;  // link_ if that is a coordinator; nullptr: a member
   rendezvous::NextCoordinator next_coordinator_;
   std::optional<plan::Announcement> announced_;
   net::BoundSocket successor_socket_;     // listens once the coordinator is lost

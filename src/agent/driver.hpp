@@ -146,7 +146,7 @@ class Driver {
   supervise::AgentLifecycle life_;
   std::int64_t began_ = os::unix_milliseconds();
   StageKeeper stage_;
-  std::optional<rendezvous::Start> held_start_;  // until the copies are there
+  std::optional<rendezvous::Start> held_start_;  // start held back until the copies are there
   CoordinatorLink link_;
   FrontEndLink front_end_;
   StatusService status_;

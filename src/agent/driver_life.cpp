@@ -91,7 +91,7 @@ void Driver::carry_out(const supervise::life::Leave& action) {
     life_.note_loss();
   }
   standbys_.end();
-  if (supervisor_.idle()) workers_.dismiss_reaper();  // else it has a last try
+  if (supervisor_.idle()) workers_.dismiss_reaper();  // workers that are left get a last try otherwise
   job_end_.end();
   requeue_.ask(plans_, began_);
   link_.finish();

@@ -18,7 +18,7 @@ class FrontEndLink {
  public:
   struct Hooks {
     std::function<void(const rendezvous::lifeline::Signal& signal)> on_signal;
-    std::function<void(const std::string& why)> on_gone;  // or nobody reads standard output any more
+    std::function<void(const std::string& why)> on_gone;  // also if standard output has no reader any more
   };
   FrontEndLink(boost::asio::io_context& context, const Plans& plans, Hooks hooks)
       : context_(context), plans_(plans), hooks_(std::move(hooks)), look_(context) {}

@@ -12,7 +12,7 @@ namespace ddprun::agent {
 
 namespace {
 
-constexpr Milliseconds k_early_exit{60'000};  // then one line tells of it
+constexpr Milliseconds k_early_exit{60'000};  // limit after which one line reports it
 
 double cpus_of(const facts::HostFacts& host) {
   const auto allowed = static_cast<double>(host.allowed_cpus.size());

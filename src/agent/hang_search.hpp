@@ -25,8 +25,8 @@ class HangSearch {
              StatusService& status, Tell tell);
 
   void begin_attempt();
-  void end_attempt();                  // or it is about to be stopped
-  void note_exit(std::size_t worker);  // with code 0
+  void end_attempt();                  // ends with the attempt, or when it is about to be stopped
+  void note_exit(std::size_t worker);  // notes an exit with code 0
 
  private:
   void look();

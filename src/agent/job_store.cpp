@@ -17,7 +17,7 @@ namespace ddprun::agent {
 
 namespace {
 
-constexpr int k_ports_kept = 16;  // more attempts than that take turns
+constexpr int k_ports_kept = 16;  // ports kept; further attempts use them in turn
 constexpr int k_highest_port = 65535;
 constexpr std::uint64_t k_memory = std::uint64_t{16} << 30;  // assumed if the host does not show it
 // Addresses, each once an attempt: strangers shall make neither noise nor load.
@@ -58,7 +58,7 @@ net::Admission JobStore::admit_by_host(const net::TcpEnds& ends) {
   return known ? net::Admission::yes : ask_about(ends);
 }
 
-// Strangers must neither make load nor keep the job's own workers out.
+// Admits or asks about a connection. Strangers must neither make load nor keep the job's own workers out.
 net::Admission JobStore::ask_about(const net::TcpEnds& ends) {
   const auto& client = ends.client.address();
   const bool announced = allowed_.contains(client);

@@ -151,7 +151,9 @@ std::string LocalStore::begin_attempt(const plan::Assignment& assignment) {
     life_ = std::make_shared<int>();
     dial();
   }
-  for (auto next = children_.begin(); next != children_.end();) attach((next++)->first);  // it may be dropped
+  for (auto next = children_.begin(); next != children_.end();)
+    attach((next++)->first);  // attach() may drop
+                              // it
   return relay_ ? fmt::format("127.0.0.1:{}", relay_->port()) : std::string();
 }
 

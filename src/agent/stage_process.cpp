@@ -58,7 +58,7 @@ class StageProcess {
     ends_ = true;
     const auto limit = Clock::now() + k_last_part;
     while (!worked_ && Clock::now() < limit) std::this_thread::sleep_for(k_look_again);
-    if (!worked_) ::_exit(1);  // it waits for a file system; the next ddprun removes what is there
+    if (!worked_) ::_exit(1);  // the call waits for a file system; the next ddprun removes what is there
     for (const auto& folder : folders_) folder->leave(order_.keep);
     ::_exit(0);
   }
@@ -254,7 +254,7 @@ class StageProcess {
         at += bytes.size();
       }
       if (found.text() == *digest) return true;
-    } catch (const Error&) {  // it is damaged
+    } catch (const Error&) {  // the kept copy is damaged
     }
     detail(fmt::format("the copy in {} is damaged; copying it again", folder.path()));
     return false;

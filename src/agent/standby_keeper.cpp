@@ -59,7 +59,7 @@ void StandbyKeeper::note(const rendezvous::Modules& modules) {
   begin(expected_.planned.size());
   modules_.assign(modules_.size(), modules.names);
   const std::vector<std::size_t> counts(modules_.size(), modules.names.size());
-  for (int looks = 0; looks < 2; ++looks) plan_.note_modules(counts);  // they have told what stays
+  for (int looks = 0; looks < 2; ++looks) plan_.note_modules(counts);  // equal counts settle them
   prepare();
 }
 

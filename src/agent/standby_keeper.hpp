@@ -28,12 +28,12 @@ class StandbyKeeper {
   StandbyKeeper(boost::asio::io_context& context, const Plans& plans, plan::LaunchPlan expected,
                 const facts::HostFacts& host, workers::WorkerGroup& workers, Tell tell);
 
-  void begin_attempt();  // its workers are about to be started
+  void begin_attempt();  // called when its workers are about to be started
   void note_start(std::size_t worker);
   // Notes the modules that other agents' workers have loaded, while this agent stands by.
   void note(const rendezvous::Modules& modules);
   void note_staged(const std::vector<staging::Mapping>& staged) { expected_.staged = staged; }
-  void end_attempt();  // or it is about to be stopped
+  void end_attempt();  // called at its end, or when it is about to be stopped
   void end();
 
  private:

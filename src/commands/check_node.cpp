@@ -82,7 +82,7 @@ class CheckNode {
     nodes_ =
         meeting_.meet({rank_, snapshot_.host.name, address, answers.port(), answers.word(), 0}, missing_);
     const auto own = std::ranges::find_if(nodes_, [&](const MetNode& each) { return each.rank == rank_; });
-    if (own == nodes_.end()) return try_torch(), 0;  // another worker of this node speaks for it
+    if (own == nodes_.end()) return try_torch(), 0;  // another worker reports for this node
     place_ = static_cast<std::size_t>(own - nodes_.begin());
     const bool several = nodes_.size() > 1;
     record_ =

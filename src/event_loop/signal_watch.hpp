@@ -18,7 +18,7 @@ class SignalWatch {
   struct Hooks {
     std::function<void(const os::SignalEvent& event)> on_signal;
     std::function<void(const supervise::SignalLedger::Verdict& verdict)> on_verdict;
-    std::function<void()> on_done;  // after one or several of these
+    std::function<void()> on_done;  // called after one or several of these
   };
 
   // Watches the signals. `place`: process group of the workers, of which one stands for all. Throws Error.

@@ -13,7 +13,7 @@ namespace ddprun::events {
 enum class EventKind {
   begin,    // the coordinator starts to wait for the nodes
   joined,   // a node has joined
-  refused,  // somebody was refused
+  refused,  // a process was refused
   plan,     // all nodes are there, and the ranks are given out
   attempt,  // all workers are being started
   start,    // a worker has been started

@@ -16,9 +16,9 @@ struct TimelineBar {
   std::int64_t from = 0;  // Unix milliseconds, like all times here
   std::int64_t until = 0;
   std::optional<std::int64_t> first_output;
-  bool ended = false;    // else it still ran at the end of the file
-  bool failed = false;   // it is the cause of the end of its attempt
-  bool stopped = false;  // it ended badly after another
+  bool ended = false;    // false: still ran at the end of the file
+  bool failed = false;   // cause of the end of its attempt
+  bool stopped = false;  // ended badly after another
   std::string what;      // end, in words
   std::vector<std::string> lines;
 };

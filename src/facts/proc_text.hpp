@@ -44,7 +44,7 @@ std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view p
 struct CgroupPaths {
   std::optional<std::string> unified;  // v2: "/system.slice/slurmstepd.scope/job_29/step_0"
   std::optional<std::string> cpu;      // v1 hierarchy that has the cpu controller
-  std::string cpu_controllers;         // its name under /sys/fs/cgroup: "cpu" or "cpu,cpuacct"
+  std::string cpu_controllers;         // name under /sys/fs/cgroup: "cpu" or "cpu,cpuacct"
   friend bool operator==(const CgroupPaths&, const CgroupPaths&) = default;
 };
 CgroupPaths parse_cgroups(std::string_view text);

@@ -44,8 +44,8 @@ struct Ancestor {
 
 // Effect on the other tasks of an srun's step when a part of it ends.
 struct StepOptions {
-  bool no_kill = false;           // it leaves them alone when a node fails
-  bool kill_on_bad_exit = false;  // it ends them with the first task that fails
+  bool no_kill = false;           // leaves them alone when a node fails
+  bool kill_on_bad_exit = false;  // ends them with the first task that fails
   std::int64_t wait = 0;          // seconds after the first task that ends; 0: it does not end them
   friend bool operator==(const StepOptions&, const StepOptions&) = default;
 };

@@ -76,7 +76,7 @@ class HangWatch {
   double busy_ = k_busy;  // CPUs
   TimePoint began_{};
   TimePoint lived_{};        // the newest sign of any rank
-  Milliseconds longest_{0};  // without one
+  Milliseconds longest_{0};  // longest time without a sign
 };
 
 }  // namespace ddprun::inspect

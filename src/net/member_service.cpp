@@ -36,7 +36,7 @@ struct Opening {
 struct Probing {
   std::vector<std::string> addresses;
   std::vector<bool> reached;
-  std::vector<std::string> why;  // not
+  std::vector<std::string> why;  // reasons against
   std::size_t open = 0;
 };
 

@@ -21,8 +21,8 @@ struct MemberServiceSettings {
   std::string launch_key;
   rendezvous::Authenticator authenticator;
   plan::Announcement announcement;
-  std::optional<rendezvous::LaunchFailure> failure;  // it has nothing to start, and joins to tell so
-  std::optional<rendezvous::Survivor> survivor;      // it looks for another coordinator of its job
+  std::optional<rendezvous::LaunchFailure> failure;  // failure of an agent that joins only to report it
+  std::optional<rendezvous::Survivor> survivor;      // set if it looks for another coordinator of its job
   std::string version;
   int agents = 2;
   // Number of connections to the coordinator for standard output and standard error: 2, 1 where both are one,

@@ -71,7 +71,7 @@ class StoreServer {
   void close();
   std::size_t connections() const;  // includes those of relays' clients, as far as the relays needed them
   std::size_t memory_used() const;
-  bool reached() const;  // somebody who may connect has done so since it listens
+  bool reached() const;  // an admitted client has connected since it listens
 
  private:
   class Impl;

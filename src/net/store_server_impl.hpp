@@ -69,7 +69,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   struct Connection {
     int descriptor = -1;
     std::uint32_t events = EPOLLIN;  // same as in the kernel's epoll set
-    bool busy = false;               // it waits for its turn in busy_
+    bool busy = false;               // waits for its turn in busy_
     std::size_t sent = 0;            // bytes of unsent
     std::string unsent;              // bytes that the kernel did not take
   };
@@ -123,7 +123,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   std::size_t told_open_ = 0;  // to options_.connected
   // Turns of those that have much to do.
   std::deque<store::StoreClient> busy_;
-  std::vector<store::StoreClient> starved_;  // for them there is no memory now
+  std::vector<store::StoreClient> starved_;  // clients without memory for their answers now
   Clock::time_point turn_began_{};           // or a little earlier
   Clock::time_point others_until_{};
   std::size_t work_ = 0;         // bytes of this turn

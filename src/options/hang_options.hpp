@@ -16,8 +16,8 @@ inline std::string_view name_of(OnHang action) {
 }
 
 struct HangTimeout {
-  bool automatic = false;  // from the longest silence of the run itself
-  Milliseconds time{0};    // else
+  bool automatic = false;  // derived from the longest silence of the run itself
+  Milliseconds time{0};    // time-out, unless automatic
 };
 
 inline constexpr Milliseconds k_shortest_hang_timeout{1000};

@@ -32,7 +32,7 @@ std::string_view unquote(std::string_view text) {
   return inner.find(text.front()) == std::string_view::npos ? trim(inner) : text;
 }
 
-// Pieces between commas that are not in quotes; nullopt when a quote is not closed.
+// Returns the pieces between commas that are not in quotes; nullopt when a quote is not closed.
 std::optional<std::vector<std::string>> split_outside_quotes(std::string_view text) {
   std::vector<std::string> pieces(1);
   char open = '\0';

@@ -36,7 +36,7 @@ struct LabelBuilder {
   }
 };
 
-// Blanks at the end stay without colour.
+// Colours the label; blanks at the end stay without colour.
 void paint(std::vector<std::string>& parts, int rank) {
   const int colour = k_colours[static_cast<std::size_t>(rank) % k_colours.size()];
   parts.front().insert(0, fmt::format("\x1b[{}m", colour));

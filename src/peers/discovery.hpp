@@ -31,8 +31,8 @@ class CoordinatorDiscovery {
 
   // Fetches the address as a member: `told` is called once, from the event loop.
   void fetch(std::function<void(const net::ToldPlace&)> told);
-  void stop_fetching();         // before what is told has gone
-  net::ToldPlace look() const;  // at the rendezvous file
+  void stop_fetching();         // called before the object told is destroyed
+  net::ToldPlace look() const;  // looks at the rendezvous file
 
   // Ends discovery once no worker of ours runs any more; may take a second.
   void finish();

@@ -147,7 +147,7 @@ class Settlement {
   const PlacementInput& input_;
   std::vector<Region> regions_;  // sorted by number of the first node
   std::vector<GpuDemand> demands_;
-  std::vector<bool> holds_near_;  // for each worker: a demand of it was settled near its GPU
+  std::vector<bool> holds_near_;  // indexed by worker: a demand of it was settled near its GPU
   std::vector<std::size_t> everywhere_;
 };
 

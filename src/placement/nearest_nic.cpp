@@ -138,8 +138,8 @@ Card& choose_card(const facts::Topology& topology, std::vector<Card>& cards, con
           })->second;
 }
 
-// Cards that can be used. An Ethernet one beside InfiniBand is for storage or the outside, unless there are
-// more of its kind.
+// Returns the cards that can be used. An Ethernet one beside InfiniBand is for storage or the outside, unless
+// there are more of its kind.
 std::vector<Card> find_cards(const facts::Topology& topology) {
   std::vector<Card> cards;
   for (const facts::PciDevice& device : topology.devices) {

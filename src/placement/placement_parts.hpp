@@ -28,10 +28,10 @@ struct PlacementInput {
   CpuSet allowed;
   std::vector<const facts::Core*>
       cores;  // in the order of the topology; whole, though not all their CPUs may be allowed
-  std::vector<Cores> by_node;  // for each NUMA node
+  std::vector<Cores> by_node;  // indexed by NUMA node
   // NUMA nodes near each GPU of each worker, allowed or not; empty: not known.
   std::vector<std::vector<Nodes>> near;
-  std::vector<Nodes> near_any;  // for each worker: near any of its GPUs
+  std::vector<Nodes> near_any;  // indexed by worker: nodes near any of its GPUs
 
   const facts::Core& core(int index) const { return *cores[static_cast<std::size_t>(index)]; }
 

@@ -31,7 +31,8 @@ bool is_inside_launch(const facts::Environment& environment) {
          (is_set("RANK") && is_set("LOCAL_RANK"));
 }
 
-// Kubernetes gives every pod such a MASTER_PORT where its namespace has a service named master.
+// Reports whether it is a service's MASTER_PORT: Kubernetes gives every pod one if its namespace has a
+// service named master.
 bool is_of_service(const facts::Environment& environment, const std::string& port) {
   return port.starts_with("tcp://") && value_of(environment, k_address).empty();
 }

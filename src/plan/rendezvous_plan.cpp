@@ -31,7 +31,7 @@ std::optional<std::size_t> find_named_host(const allocation::Allocation& allocat
   return static_cast<std::size_t>(found - hosts.begin());
 }
 
-// Positions in the scheduler's list: the host that the user names coordinates wherever it stands.
+// Returns positions in the scheduler's list: the host that the user names coordinates wherever it stands.
 std::vector<std::size_t> order_hosts(const allocation::Allocation& allocation) {
   std::vector<std::size_t> order(allocation.hosts.value.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

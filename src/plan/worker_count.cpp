@@ -59,8 +59,8 @@ void check_gpus_fit(const Sourced<int>& workers, const options::Options& options
       fmt::format("{} are enough for {}", count_of(gpus, "GPU"), count_of(gpus / each, "worker")));
 }
 
-// Scripts take device LOCAL_RANK: CUDA's "invalid device ordinal" in the last of them. A task that sees one
-// GPU may have it to itself, and takes it as number 0.
+// Checks that there is a GPU for each task. Scripts use device LOCAL_RANK: CUDA's "invalid device ordinal" in
+// the last of them. A task that sees one GPU may have it to itself, and uses it as number 0.
 void check_gpu_for_each_task(const Sourced<int>& tasks, const options::Options& options,
                              const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());
@@ -385,7 +385,7 @@ std::optional<allocation::Notice> find_unused_count(const allocation::Allocation
       "to let ddprun start the workers of a node: srun --ntasks-per-node=1 ..."};
 }
 
-// Scripts take device LOCAL_RANK, which is not there for the last workers.
+// Returns a notice if the last workers have no GPU: scripts use device LOCAL_RANK.
 std::optional<allocation::Notice> find_too_few_gpus(const placement::VisibleDevices& devices,
                                                     const Sourced<int>& workers) {
   const auto gpus = static_cast<std::int64_t>(devices.entries.size());

@@ -64,7 +64,7 @@ class Changes {
   std::vector<VariableChange> list_;
 };
 
-// Scripts that set themselves up from Slurm's numbers get those of the worker instead of the agent's.
+// Gives scripts that set themselves up from Slurm's numbers those of the worker instead of the agent's.
 void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const RankAssignment& assigned,
                            const facts::Environment& environment) {
   const auto set = [&](const char* name, std::string value) {
@@ -230,7 +230,7 @@ void set_flight_recorder(Changes& changes, const LaunchPlan& plan, const facts::
     set(name, context.flight_record);
 }
 
-// Paths of the shared file system that are on this host too (--stage).
+// Points paths of the shared file system that are on this host too (--stage) at the copies.
 void point_at_copies(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment) {
   if (plan.staged.empty()) return;
   std::vector<std::string> copies;

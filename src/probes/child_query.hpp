@@ -22,7 +22,7 @@ class ChildQuery {
   // Answers of more than `most` bytes are cut off a little behind that.
   ChildQuery(boost::asio::io_context& context, os::AnsweringChild child, std::size_t most, Milliseconds limit,
              OnAnswer on_answer);
-  ~ChildQuery() { answer_->cancel(); }  // it is not wanted any more
+  ~ChildQuery() { answer_->cancel(); }  // answer is not wanted any more
   ChildQuery(const ChildQuery&) = delete;
   ChildQuery& operator=(const ChildQuery&) = delete;
   int child() const { return child_.pid(); }

@@ -8,7 +8,7 @@ namespace ddprun::render {
 
 class CellTable {
  public:
-  using Cell = std::vector<std::string>;  // its lines
+  using Cell = std::vector<std::string>;  // lines of a cell
 
   void row(std::vector<Cell> cells);
   // Adds a line that takes part in no column; empty: a blank line.

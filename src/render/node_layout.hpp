@@ -16,8 +16,8 @@ constexpr std::size_t k_workers_shown = 16;  // in lists of them
 struct CpuHolder {
   enum class Kind {
     worker,     // one of this agent's
-    several,    // more than one of them
-    spare,      // nobody
+    several,    // held by more than one of them
+    spare,      // held by none
     elsewhere,  // allowed, but not this agent's to give: another agent's, or nobody is bound
     forbidden,  // not among the CPUs this process may use
   };

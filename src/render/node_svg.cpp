@@ -86,7 +86,7 @@ int rows_of(const std::vector<DeviceMark>& devices, facts::DeviceKind kind) {
       std::ranges::count_if(devices, [&](const DeviceMark& device) { return device.kind == kind; }));
 }
 
-// Cards that would make a box higher than its GPUs do stand in several columns.
+// Returns the columns for cards: cards that would make a box higher than its GPUs do stand in several.
 int card_columns(const std::vector<DeviceMark>& devices) {
   return rows_of(devices, facts::DeviceKind::network) > std::max(1, rows_of(devices, facts::DeviceKind::gpu))
              ? k_card_columns

@@ -15,7 +15,7 @@ struct AddressWitness {
   bool beside_coordinator = false;
   std::string reached;                             // address it joined by; empty for the coordinator's agent
   std::optional<std::vector<std::string>> probed;  // addresses it reached when asked
-  std::vector<std::string> failures{};             // and why it did not reach the others
+  std::vector<std::string> failures{};             // reasons why it did not reach the others
 };
 
 // Returns "10.0.0.1" for "::ffff:10.0.0.1"; a scope is cut off.

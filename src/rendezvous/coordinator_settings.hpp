@@ -37,7 +37,7 @@ struct CoordinatorSettings {
   std::vector<std::string> peers;  // host names by agent index, empty where unknown; [own] is this host
   std::string version;             // version of ddprun
   std::string run_id;              // Assignment::run_id of all agents
-  std::string launch_id;           // and for Assignment::launch_id
+  std::string launch_id;           // Assignment::launch_id of all agents
   int max_restarts = 0;
   options::RestartOptions restarts;
   options::TimeLimitOptions time_limit{};
@@ -50,7 +50,7 @@ struct CoordinatorSettings {
   // Shown where nobody else has joined for a while: why that may be.
   std::optional<allocation::Notice> when_alone;
   std::string cannot_start;     // reason why nothing can be started: every agent that joins is sent it
-  bool record = false;          // somebody wants to have Record
+  bool record = false;          // wants Record actions
   bool live = false;            // ShowStatus goes to a terminal: every second, with the time
   int store_fan_out = 0;        // children of each relay to the store that this process serves; 0: no relays
   bool connects = false;        // workers are expected to connect to the store, and on_connections is told

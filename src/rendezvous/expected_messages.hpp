@@ -13,7 +13,7 @@ enum class CoordinatorState { gathering, probing, opening, running, stopping, fi
 
 enum class Reception {
   taken,
-  late,  // it was on its way when the state changed
+  late,  // sent before the state changed
   wrong,
 };
 

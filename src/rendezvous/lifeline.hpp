@@ -80,7 +80,7 @@ struct Signal {
 struct Ended {
   int code = 0;              // 0 .. 255
   bool started = true;       // false: it failed before it could join the others, which need not wait for it
-  bool coordinated = false;  // it was the coordinator in the end, whose word is that of the job
+  bool coordinated = false;  // coordinated in the end: its word is that of the job
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 

@@ -89,7 +89,7 @@ struct Stuck {
 struct StopRequest {
   int signal = 0;
   std::string host;
-  bool whole_tree = false;  // its workers had the signal from whoever sent it
+  bool whole_tree = false;  // workers of its host had the signal from the sender too
   std::string sender{};     // "sent by bash, pid 77"; empty: from above ddprun, by a key, or not known
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
@@ -111,7 +111,7 @@ struct StatusAnswer {
 struct Quiet {
   Attempt attempt;
   bool quiet = false;
-  Milliseconds since{0};  // for how long
+  Milliseconds since{0};  // duration of the silence
   friend bool operator==(const Quiet&, const Quiet&) = default;
 };
 
@@ -165,8 +165,8 @@ struct Probe {
 
 // Question to an agent about its workers, for --status; the state machines ignore it.
 struct StatusQuestion {
-  int question = 0;     // its number
-  bool stacks = false;  // and where are they?
+  int question = 0;     // number of the question
+  bool stacks = false;  // asks where they are, too
   friend bool operator==(const StatusQuestion&, const StatusQuestion&) = default;
 };
 

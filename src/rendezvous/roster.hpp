@@ -50,8 +50,8 @@ struct Ending {
 // Sent before each Start and Standby, and when it changes meanwhile.
 struct Roster {
   std::vector<Roll> rolls;            // each needs a majority (quorum.hpp); the latest is the last
-  AgentIndex coordinator;             // its place
-  std::string host;                   // and host
+  AgentIndex coordinator;             // place of the coordinator
+  std::string host;                   // host of the coordinator
   std::vector<Successor> successors;  // in order; never the coordinator
   Attempt attempt;                    // the latest that was begun, or is about to
   int used_restarts = 0;
@@ -59,9 +59,9 @@ struct Roster {
   std::optional<Ending> ending;  // once all workers have stopped
   // Part of the agent that receives the roster:
   AgentIndex own;
-  std::optional<int> slot;  // its place among those that take part; nullopt: it waits
-  bool counts = false;      // it is in the latest roll; else at most one that was there before it
-  bool aside = false;       // it failed first again and again: others take part as long as there are enough
+  std::optional<int> slot;  // place among those that take part; nullopt: it waits
+  bool counts = false;      // in the latest roll; else at most one that was there before it
+  bool aside = false;       // set aside, as it failed first again and again; used if too few others are there
   int number() const { return rolls.empty() ? 0 : rolls.back().number; }
   friend bool operator==(const Roster&, const Roster&) = default;
 };

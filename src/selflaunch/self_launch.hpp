@@ -82,7 +82,7 @@ class SelfLaunch {
 
   struct OwnSignal {
     int number = 0;
-    bool from_person = false;   // else a scheduler asks, who may do so several times
+    bool from_person = false;   // false: a scheduler asks, which may do so several times
     bool is_passed_on = false;  // workers get it when it is no stop signal
     bool from_above = false;    // a process above this one has sent it
   };
@@ -118,8 +118,8 @@ class SelfLaunch {
   struct RemoteLauncher {
     bool started = false;
     bool settled = false;
-    bool connected = false;   // its agent was there; it may have gone since
-    std::optional<int> code;  // it has ended
+    bool connected = false;   // agent was there; it may have gone since
+    std::optional<int> code;  // exit code, once it has ended
   };
   struct GivingUp {
     Step next = Step::terminate;
@@ -168,7 +168,7 @@ class SelfLaunch {
   std::size_t ended_ = 0;
   std::size_t connected_ = 0;      // agents that are there and have not told their end
   std::deque<Due> settling_;       // in the order of their starts
-  std::deque<Due> without_agent_;  // when all have to have ended; as they ended
+  std::deque<Due> without_agent_;  // times when all have to have ended; as they ended
   std::optional<TimePoint> silence_due_;
   std::optional<GivingUp> giving_up_;
   std::optional<int> stopped_by_;  // the first signal that stops the job
@@ -177,7 +177,7 @@ class SelfLaunch {
   std::vector<int> told_;            // the agents' exit codes, as they came
   std::vector<std::string> lost_;    // hosts whose agents went without a word
   std::set<std::string> without_;    // hosts that cannot take part, and need not
-  std::optional<int> decisive_;      // with least_hosts: what the coordinator's agent ended with
+  std::optional<int> decisive_;      // with least_hosts: code of the coordinator's agent
   bool releasing_ = false;           // no agent is left: the remote launchers' time has begun
   bool abandoned_ = false;           // time is over for those that are left
   bool hurried_ = false;             // output that is not read soon is given up

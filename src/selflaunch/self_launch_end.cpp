@@ -62,7 +62,7 @@ int SelfLaunch::exit_code() const {
   }
   if (told_.size() == plan_.hosts.size()) return 0;
   if (stopped_by_) return 128 + *stopped_by_;
-  if (!releasing_) {  // else it may have ended because we made it
+  if (!releasing_) {  // afterwards it may have ended because we made it
     for (const RemoteLauncher& remote_launcher : remote_launchers_) {
       if (remote_launcher.code.value_or(0) != 0) return *remote_launcher.code;
     }

@@ -57,7 +57,7 @@ struct SitePlan {
 // Throws UsageError that names `source`, the line and the key and says what is wrong.
 SiteProfile parse_site_profile(const std::string& json, const std::string& source);
 const std::vector<SiteProfile>& builtin_site_profiles();
-std::span<const char* const> builtin_site_texts();  // their JSON
+std::span<const char* const> builtin_site_texts();  // profiles as JSON
 
 // Returns the profiles of the user's folder, of /etc, then the built-in ones; in a folder by file name.
 std::vector<SiteProfile> list_site_profiles(const facts::Snapshot& snapshot);

@@ -34,7 +34,7 @@ struct WorkerStatus {
 
 struct NodeStatus {
   std::string host;
-  Milliseconds measured{0};  // when, on a clock of that host's
+  Milliseconds measured{0};  // time of the measurement, on a clock of that host's
   std::vector<WorkerStatus> workers;
   friend bool operator==(const NodeStatus&, const NodeStatus&) = default;
 };

@@ -12,8 +12,8 @@ namespace ddprun::status {
 // Blame for a hang, in descending order.
 enum class Blame {
   raised,      // an exception is on its way, and something holds it up
-  ending,      // its script is over, and its process stays
-  ended,       // its process has ended
+  ending,      // script is over, and the process stays
+  ended,       // process has ended
   elsewhere,   // in no collective
   mismatched,  // in another collective than most, of the same number in the same group
   behind,      // in an earlier one

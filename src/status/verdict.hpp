@@ -9,7 +9,7 @@
 namespace ddprun::status {
 
 struct Verdict {
-  int rank = 0;  // to blame, else the first
+  int rank = 0;  // rank to blame, else the first
   int local_rank = 0;
   std::string host;
   int pid = 0;

@@ -21,7 +21,7 @@ namespace ddprun::store {
 
 struct StoreDelivery {
   std::vector<StoreClient> clients;
-  std::string bytes;  // for each of them
+  std::string bytes;  // bytes for each of them
 };
 
 // A value that many relays want is in the parts of all of their links.

@@ -185,7 +185,7 @@ void StoreService::recall(std::string_view key, StoreClient client) {
   ++last_recall_;
   recall.key = key;
   if (state_.wanted(key)) {
-    if (queues_.size() == k_queues_known) queues_.clear();  // they are found out again
+    if (queues_.size() == k_queues_known) queues_.clear();  // found out again later
     queues_.insert(recall.key);
   }
   state_.drop_wants(key);

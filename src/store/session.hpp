@@ -33,7 +33,7 @@ namespace ddprun::store {
 // Outcome of a request, and of those that came with it.
 struct StoreTurn {
   bool over = false;     // later ones wait
-  bool not_yet = false;  // it waits itself
+  bool not_yet = false;  // waits itself
 };
 
 // Knowledge about torch before 2.2 that all sessions of a store share.

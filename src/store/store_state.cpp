@@ -257,7 +257,7 @@ void StoreState::cancel_wait(StoreClient client) {
   memory_.remove(client, wait.memory);
   for (const std::string& key : wait.keys) {
     const auto found = waiters_.find(key);
-    if (found == waiters_.end()) continue;  // it came meanwhile
+    if (found == waiters_.end()) continue;  // key came meanwhile
     std::erase(found->second.key, client);
     std::erase(found->second.barrier, client);
     if (found->second.empty()) waiters_.erase(found);

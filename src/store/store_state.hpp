@@ -157,7 +157,7 @@ class StoreState {
   struct Kept {
     std::string bytes;
     StoreMemory::Owner owner{};
-    bool changed = false;  // since it was set first, or it is a counter
+    bool changed = false;  // changed since it was set first, or a counter
     Shown shown = Shown::nothing;
     std::weak_ptr<const std::string> written{};
   };

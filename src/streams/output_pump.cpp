@@ -24,7 +24,7 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-constexpr Milliseconds k_copy_pause{10};                      // then a copy that is behind is looked at again
+constexpr Milliseconds k_copy_pause{10};                      // pause before a look at a copy that is behind
 constexpr std::size_t k_read_size = std::size_t{256} * 1024;  // a connection may have more than a pipe
 
 bool knows_escapes(int output) {
@@ -51,9 +51,9 @@ struct OutputPump::Source {
   supervise::LineTail tail;
   StreamTreatment treatment;
   std::optional<output::LineRate> rate;
-  bool waiting = false;  // for something to read
+  bool waiting = false;  // waits for something to read
   bool heard = false;    // something was read
-  TimePoint last_read;   // then
+  TimePoint last_read;   // time of the last read
   bool closing = false;  // at the end of the grace
   bool forgotten = false;
   std::vector<std::function<void()>> due;  // calls for when its last lines are known
@@ -402,7 +402,7 @@ void OutputPump::wait_for_grace(const SourcePointer& source, Milliseconds grace)
 void OutputPump::end(const SourcePointer& source) {
   source->reader.close();
   source->grace_timer.cancel();
-  source->treatment.is_behind = nullptr;  // it keeps the copy open
+  source->treatment.is_behind = nullptr;  // this keeps the copy open
   if (const auto copy = std::exchange(source->treatment.copy, nullptr)) copy({});
   --open_;
   tell_left_out(*source, os::now());

@@ -63,7 +63,7 @@ struct SendStopped {
 struct SendStuck {
   Attempt attempt;
 };
-struct TakeOutputBack {};  // from the coordinator, which forwards it no more
+struct TakeOutputBack {};  // no longer sent to the coordinator, which forwards it no more
 struct AbandonWorkers {};  // SIGKILL has not ended them
 struct EndGathered {       // other hosts' output
   Milliseconds patience;
@@ -73,7 +73,7 @@ struct ReadOutput {};  // then on_output_read()
 struct WriteOutput {   // then on_output_written(), after `limit` at the latest
   std::optional<Milliseconds> limit;
 };
-struct Rejoin {};        // another coordinator; no worker runs any more
+struct Rejoin {};        // joins another coordinator; no worker runs any more
 struct GiveUpOutput {};  // output that this agent only passes on
 struct Leave {           // gives others this long to write the rest
   std::optional<Milliseconds> limit;
@@ -106,7 +106,7 @@ class AgentLifecycle {
   };
   struct Workers {
     bool idle = true;     // none runs
-    bool settled = true;  // their ends have been described
+    bool settled = true;  // all ends are described
     bool stuck = false;   // SIGKILL has not ended one
     bool traced = false;  // in a debugger, whose user may let it go
   };
@@ -118,8 +118,8 @@ class AgentLifecycle {
       : host_(std::move(host)), failure_(std::move(failure)), limits_(limits) {}
 
   // ---- the coordinator
-  void note_found() { found_ = true; }    // it may not have answered yet
-  void note_joined() { joined_ = true; }  // it knows this agent
+  void note_found() { found_ = true; }    // the coordinator may not have answered yet
+  void note_joined() { joined_ = true; }  // the coordinator knows this agent
   // Notes that this agent coordinates: the others wait for its last word.
   void note_coordinates() {
     told_all_ = false;
@@ -199,7 +199,7 @@ class AgentLifecycle {
   bool joined_ = false;
   bool link_lost_ = false;
   bool rejoining_ = false;  // once no worker runs any more
-  bool rejoined_ = false;   // it has had a coordinator before this one
+  bool rejoined_ = false;   // had a coordinator before this one
   bool told_all_ = false;
   bool succeeded_ = false;
   bool failure_said_ = false;
@@ -209,7 +209,7 @@ class AgentLifecycle {
   bool stop_requested_ = false;
   bool hurried_ = false;
   bool stuck_told_ = false;
-  std::optional<Attempt> asked_to_stop_;                 // and not answered
+  std::optional<Attempt> asked_to_stop_;                 // attempt to be stopped, not answered yet
   std::optional<int> stop_signal_;                       // first signal that came here
   std::optional<std::pair<int, std::string>> job_ends_;  // signal that ends the job, and host it came to
   TimePoint last_stop_signal_;

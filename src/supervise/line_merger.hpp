@@ -85,11 +85,11 @@ class LineMerger {
     output::LineLabel label{};
     output::Labeller labeller{};
     bool closed = false;
-    bool rewrites = false;  // its line with '\r'
+    bool rewrites = false;  // rewrites its line with '\r'
     bool waiting = false;   // is in waiting_
     std::string held;       // not passed on yet
     std::size_t ended = 0;  // bytes of `held` up to its last line end
-    TimePoint changed{};    // when text was added last
+    TimePoint changed{};    // time of the last text added
   };
 
   bool full() const { return output_.size() - taken_ >= settings_.backlog; }

@@ -33,7 +33,7 @@ struct Failure {
   std::string out_of_memory{};  // limit it was killed at: "the cgroup's limit of 4.0 GiB"; empty: none
   std::string environment{};    // "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3", as far as it is known
   std::string log_file{};       // file with all it wrote; empty: none
-  bool after_stop = false;      // it ended after it was told to stop
+  bool after_stop = false;      // ended after it was told to stop
   std::vector<int> alike{};     // other ranks that ended in the same way
   friend bool operator==(const Failure&, const Failure&) = default;
 };

@@ -61,7 +61,7 @@ struct AttemptEnd {
 struct RestartDecision {
   bool restart = false;
   Milliseconds delay{0};  // from now to the start
-  std::string why;        // not, as words after "not restarted: "; empty where no restart is left
+  std::string why;        // reason against one, as words after "not restarted: "; empty if no restart is left
   std::string hint;
 };
 

@@ -18,7 +18,7 @@ class StandbyPlan {
  public:
   struct Prepare {
     std::size_t worker;
-    bool anew;  // else more modules, in the one that is there
+    bool anew;  // false: more modules, in the one that is there
     friend bool operator==(const Prepare&, const Prepare&) = default;
   };
 
@@ -33,7 +33,7 @@ class StandbyPlan {
   // Notes the number of modules that each worker has loaded; 0: it has not answered.
   void note_modules(const std::vector<std::size_t>& counts);
   void note_ready(std::size_t worker);
-  void note_taken(std::size_t worker);  // or it did not fit
+  void note_taken(std::size_t worker);  // also if it did not fit
   // Notes that it has ended by itself, because of this package if one is named.
   void note_unfit(std::size_t worker, const std::string& package);
 
@@ -56,7 +56,7 @@ class StandbyPlan {
     std::size_t last = 0;       // modules, as of the look before
     std::size_t known = 0;      // the most so far, in any attempt
     std::size_t imported = 0;   // modules that its standby interpreter was given
-    TimePoint begun{};          // to import
+    TimePoint begun{};          // begin of the import
     bool known_before = false;  // from an earlier attempt
     bool settled = false;
     bool given_up = false;

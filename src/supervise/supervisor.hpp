@@ -41,7 +41,7 @@ namespace act {
 struct Spawn {
   std::size_t worker;  // index into the assignment's workers
 };
-struct SignalWorker {  // its main process only
+struct SignalWorker {  // signals its main process only
   std::size_t worker;
   int signal;
 };
@@ -54,7 +54,7 @@ struct SignalDescendants {  // every process below us but the main processes; an
 struct ReportFailure {  // the first failure of this attempt on this host
   std::size_t worker;
 };
-struct ReportStuck {  // its main process is there long after its SIGKILL
+struct ReportStuck {  // main process is there long after its SIGKILL
   std::size_t worker;
 };
 struct ReportLeftBehind {};  // so is something that a worker left; nothing waits for it

@@ -106,7 +106,7 @@ void StandbyPython::note_line(std::string_view line) {
 }
 
 void StandbyPython::tell(const News& news) {
-  const OnNews on_news = on_news_;  // it may end this
+  const OnNews on_news = on_news_;  // the handler may destroy this
   on_news(news);
 }
 

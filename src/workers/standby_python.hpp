@@ -23,8 +23,8 @@ namespace ddprun::workers {
 class StandbyPython {
  public:
   struct Ready {};
-  struct Unfit {          // it ends
-    std::string package;  // without which it would do; empty: none is named
+  struct Unfit {          // ends as unfit
+    std::string package;  // package without which it would do; empty: none is named
     std::string reason;   // "opens /dev/nvidia0"
   };
   using News = std::variant<Ready, Unfit>;

@@ -37,7 +37,7 @@ class Standbys {
                                             TimePoint deadline);
   // Notes the reason why the worker has none, until one is ready.
   void note_why_none(std::size_t worker, const std::string& why) { why_none_[worker] = why; }
-  void drop(std::size_t worker);       // it is not wanted any more
+  void drop(std::size_t worker);       // drops one that is not wanted any more
   void drop_from(std::size_t worker);  // nor those for the workers behind it
   int pid(std::size_t worker) const;   // 0: there is none
   bool is_ready(std::size_t worker) const;
@@ -51,7 +51,7 @@ class Standbys {
   os::Reaper& reaper_;
   std::vector<int>& helpers_;
   OnNews on_news_;
-  std::string folder_;  // with the hook; empty: not yet written
+  std::string folder_;  // folder with the hook; empty: not yet written
   std::map<std::size_t, std::unique_ptr<StandbyPython>> waiting_;
   std::map<std::size_t, std::string> why_none_;
   std::vector<std::unique_ptr<StandbyPython>> ending_;

@@ -94,7 +94,7 @@ class WorkerGroup {
   void continue_all();    // SIGCONT
   // Reports whether the terminal is gone, and a worker had it: the kernel has sent it SIGHUP.
   bool is_hung_up_with_worker() const;
-  bool had_terminal(std::size_t worker) const { return workers_[worker]->had_terminal; }  // at its end
+  bool had_terminal(std::size_t worker) const { return workers_[worker]->had_terminal; }  // when it ended
   // Inserts lines of ddprun itself for standard error, in order with the workers'.
   void insert_error(std::string_view lines) { pumps_.error().insert(lines); }
   // Calls once, with errno, when standard output takes no more; the workers go on without it.
@@ -138,13 +138,13 @@ class WorkerGroup {
     std::optional<supervise::StreamId> output;
     std::optional<supervise::StreamId> error;
     std::optional<ExitStatus> status;
-    std::optional<supervise::RepeatedSignals> held_signals;  // they wait for answer_held_signals()
+    std::optional<supervise::RepeatedSignals> held_signals;  // signals that wait for answer_held_signals()
     std::string error_file;
     std::string started;  // how_started()
     bool heard = false;
     bool ended = false;
     bool has_terminal = false;
-    bool had_terminal = false;  // it ended with it
+    bool had_terminal = false;  // had the terminal when it ended
     bool stopped = false;       // set by stop_all()
   };
   struct Streams;  // the descriptors one worker is started with

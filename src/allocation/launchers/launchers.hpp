@@ -15,14 +15,14 @@ namespace ddprun::allocation {
 // Values of one launcher about this process. Unknown ones are absent; each origin is the variable.
 struct LaunchPlace {
   std::string launcher;    // "Open MPI"
-  std::string one_a_node;  // its command for one process on each of {} hosts: "mpiexec -n {0} -ppn 1"
+  std::string one_a_node;  // command for one process on each of {} hosts: "mpiexec -n {0} -ppn 1"
   Sourced<int> rank;
   std::optional<Sourced<int>> size;  // 1 or more
   std::optional<Sourced<int>> local_rank;
   std::optional<Sourced<int>> local_size;
   std::optional<Sourced<int>> node;         // position of this host among those of the launch
   std::optional<Sourced<int>> nodes;        // no more hosts than these take part
-  bool nodes_exact = false;                 // and all of them do
+  bool nodes_exact = false;                 // all of them take part
   Sourced<std::vector<std::string>> hosts;  // hosts of the launch, in node order; no origin: not known here
   bool launcher_tells_hosts = false;        // all but the processes beside the launcher know `hosts`
   std::vector<Sourced<std::string>>

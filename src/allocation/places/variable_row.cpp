@@ -16,11 +16,11 @@ namespace {
 struct VariableRow {
   const char* name;
   const char* mark;
-  const char* count;  // else as many as `hosts` lists
+  const char* count;  // empty: as many as `hosts` lists
   const char* index;
   const char* hosts;  // in the order of ranks
   char separator;
-  const char* address;  // else the first of `hosts`
+  const char* address;  // empty: the first of `hosts`
   const char* port;     // the first of a list counts
   const char* workers;
   const char* job;

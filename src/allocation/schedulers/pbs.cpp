@@ -30,7 +30,7 @@ struct Pbs {
   Job job;
   NodeFile file;  // empty where this host does not have it
   std::string file_path;
-  bool ours = false;  // something not inherited says so
+  bool ours = false;  // proven by something not inherited
 };
 
 // Reports whether tm_spawn made the task: it numbers tasks in eight hexadecimal digits, while the job's own

@@ -20,7 +20,7 @@ struct SlurmFacts {
   SlurmJob job;
   SlurmContext context = SlurmContext::shell;
   std::string context_origin;  // evidence for the context
-  bool ours = false;           // something not inherited says so
+  bool ours = false;           // proven by something not inherited
 };
 
 // Throws Error for malformed variables and those of another job or step.

@@ -10,7 +10,7 @@ namespace ddprun::allocation {
 
 struct StepLayout {
   std::vector<std::string> hosts;  // SLURM_STEP_NODELIST
-  std::vector<int> tasks;          // on each of them
+  std::vector<int> tasks;          // number on each of them
   int task_count = 0;
   int node = 0;   // SLURM_NODEID: position in `hosts`, also for -m arbitrary
   int rank = 0;   // SLURM_PROCID: never computed, since cyclic and arbitrary layouts do not follow the nodes

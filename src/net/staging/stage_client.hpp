@@ -20,7 +20,7 @@ class StageClient {
     std::vector<staging::Server> sources;  // the parent first, the root last
     std::string launch_key;
     std::function<void(const std::string& what)> tell;  // a detail: it turns to another host
-    std::function<bool()> stop;                         // nobody needs it any more
+    std::function<bool()> stop;                         // true when no process needs the copy any more
   };
   explicit StageClient(Settings settings)
       : settings_(std::move(settings)), refused_(settings_.sources.size()) {}
@@ -49,7 +49,7 @@ class StageClient {
   Ended read_list(SealedSocket& socket, std::size_t item, std::string& list);
 
   Settings settings_;
-  std::vector<bool> refused_;  // they have none
+  std::vector<bool> refused_;  // sources that have none
   std::size_t current_ = 0;
   bool progressed_ = false;
   std::string why_ = "no other host has it";

@@ -26,7 +26,7 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr Milliseconds k_ras_limit{1300};  // it waits a second for processes that do not answer
+constexpr Milliseconds k_ras_limit{1300};  // RAS waits a second for processes that do not answer
 constexpr Milliseconds k_worker_limit{700}, k_dump_limit{300}, k_dump_look{20};
 constexpr std::size_t k_largest_dump = std::size_t{256} << 10;
 constexpr const char* k_record = "fr_trace_json?includestacktraces=false";

@@ -23,7 +23,7 @@ class LogCompressor {
   };
 
   void add(int id, const std::string& path);                     // a file that is complete
-  void note_rotated(int id, const std::string& path, int kept);  // its older ones have other names now
+  void note_rotated(int id, const std::string& path, int kept);  // notes new names of older ones
   bool idle() const { return jobs_.empty(); }
   int descriptor() const { return watch_.get(); }  // readable at the end of the child; -1: there is none
   Done take_end();                                 // takes the child's result

@@ -66,7 +66,7 @@ void LogFile::rotate() {
     for (int age = kept; age > 0; --age) ::rename(name(age - 1).c_str(), name(age).c_str());
   }
   Fd next(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (next) file_ = std::move(next);  // else the old one goes on
+  if (next) file_ = std::move(next);  // failed: the old one continues
   size_ = 0;
   rotated_();
 }

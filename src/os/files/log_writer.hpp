@@ -33,7 +33,7 @@ class LogWriter {
     int id = 0;
     int error = 0;           // errno of the file's first failed write
     std::uint64_t lost = 0;  // bytes that the file does not have
-    bool ended = false;      // its pipe has; at most one other news of its writing comes before
+    bool ended = false;      // end of its pipe; at most one other news of its writing comes before
     int uncompressed = 0;    // errno of a failed compression; then no other field is set
   };
 

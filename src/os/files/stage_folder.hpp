@@ -19,9 +19,9 @@ class StageFolder {
   explicit StageFolder(std::string path) : path_(std::move(path)) {}
 
   enum class Taken {
-    alone,  // to be filled, or checked where it is complete
+    alone,  // locked alone, to be filled, or checked if it is complete
     used,   // complete, and others use it too
-    busy,   // another process has it alone
+    busy,   // locked by another process alone
   };
   // Makes it where it is missing. Throws Error.
   Taken take();

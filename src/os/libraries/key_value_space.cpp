@@ -18,7 +18,7 @@ namespace {
 
 struct PmiServer {
   int descriptor = -1;  // PMI_FD
-  std::string port;     // or PMI_PORT, with
+  std::string port;     // PMI_PORT, used with id and size
   std::string id;       // PMI_ID
   int size = 1;
 };

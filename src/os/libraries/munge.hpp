@@ -24,7 +24,7 @@ bool capture_munge_presence();
 
 struct MungeEncoded {
   std::optional<std::string> credential;  // printable, of a few hundred bytes more than the payload
-  std::string problem;                    // else one sentence for the user
+  std::string problem;                    // one sentence for the user, if there is no credential
 };
 
 struct MungeDecoded {

@@ -18,7 +18,7 @@ namespace {
 
 struct ReadLine {
   std::string text;     // without its end
-  std::string problem;  // else why there is none, as in "it ..."
+  std::string problem;  // reason why there is none, as in "it ..."
 };
 
 // Reads a line byte by byte: what follows it may be for another process.

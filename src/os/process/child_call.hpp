@@ -13,7 +13,7 @@ namespace ddprun::os {
 
 struct ChildAnswer {
   std::optional<std::string> bytes;  // return value of the function
-  std::string problem;  // else why there is nothing: "no answer within 3 s", "ended by signal 11"
+  std::string problem;               // reason of no answer: "no answer within 3 s", "ended by signal 11"
   bool timed_out = false;
 };
 

@@ -29,7 +29,7 @@ DDPRUN_BARE long die_with_parent(const ChildSteps& steps) {
   if (steps.parent == 0) return 0;
   const long answer = bare_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   if (answer == 0 && bare_call(SYS_getppid) != steps.parent)
-    leave_child(128 + SIGKILL);  // it died before that
+    leave_child(128 + SIGKILL);  // parent died before that
   return answer;
 }
 

@@ -23,7 +23,7 @@ struct ChildSteps {
   std::size_t close_count;
   ChildGroup group;
   int terminal;  // negative: none
-  int parent;    // it dies with this one; 0: it does not
+  int parent;    // process whose end kills the child; 0: none
   bool limits_open_files;
   std::uint64_t open_files;
   bool hold;

@@ -96,7 +96,7 @@ void remove_folders(const std::vector<std::string>& folders) {
 
 std::string read_file_message(int reader, int length) {
   std::string message(static_cast<std::size_t>(length), '\0');
-  const ssize_t got = ::read(reader, message.data(), message.size());  // it was written in one piece
+  const ssize_t got = ::read(reader, message.data(), message.size());  // message of one write()
   return got == static_cast<ssize_t>(message.size()) ? message : std::string();
 }
 
@@ -321,7 +321,7 @@ void Reaper::remove_at_end(const std::string& path, const std::string& text) {
   std::string bytes(sizeof message, '\0');
   std::memcpy(bytes.data(), &message, sizeof message);
   bytes += file;
-  if (bytes.size() > PIPE_BUF) return;  // else it might be written in two pieces
+  if (bytes.size() > PIPE_BUF) return;  // longer ones might be written in two pieces
   [[maybe_unused]] const ssize_t written = ::write(writer_.get(), bytes.data(), bytes.size());
 }
 

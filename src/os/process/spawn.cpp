@@ -22,7 +22,7 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr int k_not_started = 127;  // nobody sees it: Child::ending() tells the failure instead
+constexpr int k_not_started = 127;  // seen by no process: Child::ending() reports the failure instead
 constexpr std::size_t k_most_spare = 16;
 
 // Enough for bare calls; only the pages that are used are there.
@@ -114,7 +114,7 @@ struct Starts {
     return starts;
   }
   std::unique_ptr<Stack> take_stack() {
-    if (spare.empty()) return std::unique_ptr<Stack>(new Stack);  // its pages are not to be written
+    if (spare.empty()) return std::unique_ptr<Stack>(new Stack);  // its pages stay unwritten
     std::unique_ptr<Stack> stack = std::move(spare.back());
     spare.pop_back();
     return stack;

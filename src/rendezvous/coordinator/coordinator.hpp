@@ -227,14 +227,14 @@ class Coordinator {
   TimePoint alone_due_;
   State status_state_ = State::gathering;  // state that status_since_ is about
   TimePoint status_since_, status_due_;
-  int connections_ = 0;  // to the store, in this attempt; the most at a time
+  int connections_ = 0;  // most connections at a time to the store of this attempt
   bool status_stale_ = true;
   std::string status_shown_;
 
   plan::WorldPlan world_;
   std::optional<TimePoint> last_call_;
   std::vector<std::string> changes_;    // reasons for a new world once all have stopped
-  std::optional<TimePoint> killed_at_;  // then no worker of agents that were lost runs any more
+  std::optional<TimePoint> killed_at_;  // time when no worker of lost agents runs any more
   bool told_differences_ = false, store_asked_ = false;
   std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_;
@@ -248,7 +248,7 @@ class Coordinator {
   bool progressed_ = false;           // one touched its DDPRUN_PROGRESS_FILE
   supervise::RestartPolicy policy_;
   std::optional<supervise::Cause> final_cause_;  // decided while stopping
-  std::optional<supervise::Cause> late_cause_;   // for where a restart would be made after all
+  std::optional<supervise::Cause> late_cause_;   // cause to be used if a restart would be made after all
   std::vector<supervise::Failure> others_;
   std::vector<std::string> remarks_;
   CoordinatorJobEnd job_end_;

@@ -15,7 +15,7 @@ namespace ddprun::rendezvous {
 
 struct CoordinatorAgent {
   std::string reached;
-  std::optional<LaunchFailure> failure;            // it has joined to tell that it cannot start anything
+  std::optional<LaunchFailure> failure;            // set if it has joined only to report it
   std::optional<std::vector<std::string>> probed;  // addresses it reached; nullopt: no answer yet
   std::vector<std::string> probe_failures;         // failures in its latest answer
   bool asked = false;                              // a Probe is not answered yet
@@ -37,7 +37,7 @@ struct Gathering {
 struct CoordinatorJobEnd {
   std::optional<TimePoint> at;  // end that the scheduler shows; nullopt: unknown
   std::optional<int> warning;   // the signal that the workers were sent before it
-  TimePoint decided_at;         // when all workers of the last attempt had stopped
+  TimePoint decided_at;         // time when all workers of the last attempt had stopped
   std::set<int> finished;       // ranks of this attempt that had ended with success before its stop
 };
 

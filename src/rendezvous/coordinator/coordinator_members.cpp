@@ -149,11 +149,11 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
 
 // Lets the job continue without the agent. False if the job ends by its loss.
 bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence, TimePoint now) {
-  if (members_.is_here(agent) || !enough_nodes()) return false;  // it lives, and may have workers
+  if (members_.is_here(agent) || !enough_nodes()) return false;  // the agent lives, and may have workers
   const bool took_part = members_.takes_part(agent);
   if (!took_part && settings_.elastic->spares > 0)
     actions_.push_back(ShowNotice{{sentence + "; it was a spare", {}}});
-  if (!took_part) tell_rosters();  // it might be looked for
+  if (!took_part) tell_rosters();  // others might look for it
   if (!took_part || (state_ == State::running && at(agent).succeeded)) return true;
   if (state_ == State::stopping && (final_cause_ || late_cause_)) return false;
   if (waits_to_restart()) {

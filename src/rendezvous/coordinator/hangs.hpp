@@ -25,7 +25,7 @@ class Hangs {
   std::string why_early() const;  // "rank 3 exited with code 0 60s ago"
 
  private:
-  std::map<AgentIndex, Milliseconds> quiet_;  // for how long
+  std::map<AgentIndex, Milliseconds> quiet_;  // duration of each silence
   bool told_ = false;
   std::optional<EarlyExit> early_;
 };

@@ -34,7 +34,7 @@ class StatusRound {
 
  private:
   int number_ = 0;
-  std::map<Purpose, std::set<ConnectionId>> wanted_;  // and who asks for it
+  std::map<Purpose, std::set<ConnectionId>> wanted_;  // askers of each purpose
   Purpose purpose_ = Purpose::status;
   std::set<ConnectionId> askers_, asked_;
   std::vector<status::NodeStatus> answers_;

@@ -49,7 +49,7 @@ bool is_numeric_address(const std::string& text) {
 MemberJoin::MemberJoin(MemberJoinSettings settings, TimePoint now)
     : settings_(std::move(settings)), started_(now), status_due_(now + k_first_status) {
   key_value_space_.name = settings_.key_value_space;
-  key_value_space_.trial.done = true;  // it tells by itself
+  key_value_space_.trial.done = true;  // key-value space reports by itself
   file_.name = "rendezvous file";
   file_.trial.next = now;
   file_.trial.done = settings_.rendezvous_file.empty();

@@ -32,11 +32,11 @@ namespace ddprun::rendezvous {
 using CandidateId = Id<struct CandidateTag>;
 
 struct MemberJoinSettings {
-  std::string coordinator;             // its host name, for messages; empty: nobody knows it
+  std::string coordinator;             // host name, for messages; empty: not known
   std::vector<std::string> addresses;  // names or numeric addresses, best first
   std::vector<int> ports;
   Milliseconds join_timeout{600000};
-  std::string rendezvous_file;   // its path; empty: there is none
+  std::string rendezvous_file;   // path of the file; empty: there is none
   std::string key_value_space;   // the launcher's, for messages: "PMI"; empty: there is none
   std::vector<int> spare_ports;  // ports of a coordinator that cannot have those; tried later and less often
   // Patience at an address that the user named and that refuses this launch all the time: another launch
@@ -110,7 +110,7 @@ class MemberJoin {
   struct Name {
     std::string text;
     Trial trial;         // trial of its look-up; done for numeric addresses
-    bool known = false;  // it has led to addresses
+    bool known = false;  // has led to addresses
   };
   struct Candidate {
     std::string name;  // name used by the user or the scheduler, or the way it was published

@@ -28,7 +28,7 @@ class MemberSession {
   std::optional<Expectation> note_sent(const AgentMessage& message);
 
   struct Received {
-    bool answers = false;  // it is the expected message; else it may come at any time
+    bool answers = false;  // the expected message; else it may come at any time
     bool ends = false;     // no message follows it
   };
   // Notes a message, or returns why the connection has to end: "it sent a start unexpectedly".

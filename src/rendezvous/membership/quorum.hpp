@@ -42,7 +42,7 @@ class Quorum {
   // ----
 
   bool is_majority() const;
-  bool is_counted(AgentIndex agent) const;  // it is here, in the latest roll
+  bool is_counted(AgentIndex agent) const;  // here, and in the latest roll
   // Reports whether no agent is away except `agent`.
   bool is_complete_without(AgentIndex agent) const;
   bool is_complete() const { return is_complete_without({-1}); }
