@@ -125,7 +125,7 @@ plan::Announcement make_announcement(const plan::NodeProposal& node, const facts
     self.addresses.insert(self.addresses.begin(), node.options.local_address->value);
   self.cpus = plan::announced_cpus(node, snapshot);
   self.local_workers = plan::announced_workers(node, snapshot);
-  // The address is of use for the other hosts, and for the store, which a single worker hosts itself.
+  // The Python is of use for the other hosts, and for the store, which a single worker hosts itself.
   const bool of_use = node.rendezvous.agents > 1 || node.offered.size() > 1;
   if (of_use) self.python = workers.python();
   return self;

@@ -107,7 +107,7 @@ class StageProcess {
     worked_ = true;
   }
 
-  // Reports whether the first agent of this host stages for all of them.
+  // Reports whether this is a further agent of its host, whose first agent stages for all of them.
   bool is_further_agent() const { return !is_root() && order_.sources.front().host == order_.host; }
   bool is_root() const { return order_.sources.empty(); }
 

@@ -87,7 +87,7 @@ std::string list_gpus(const HostRecord& record) {
   return join(parts, " and ");
 }
 
-// Rounds to the nearest GiB: firmware and kernels reserve a little more on one node than on its neighbour.
+// Rounds to the nearest 8 GiB: firmware and kernels reserve a little more on one node than on its neighbour.
 std::string describe_memory(const HostRecord& record) {
   constexpr std::uint64_t k_step = std::uint64_t{8} << 30;
   return record.memory < k_step ? std::string("less than 8 GiB")

@@ -387,7 +387,7 @@ void settle_restarts(Draft& draft) {
     note(draft, progress->second + " has no effect", rule.origin + " always restarts without progress too");
 }
 
-// Settles the output by torchrun's own variable for its template.
+// Settles the options of output; torchrun has a variable of its own for its template.
 void settle_output(Draft& draft, const facts::Environment& environment) {
   refuse_together(draft, "logs", "log-dir");
   for (const char* name : {"log-rotate", "timestamps", "log-compress"}) {

@@ -128,7 +128,7 @@ class CheckNode {
     }
   }
 
-  // Measures one after the other, so that none disturbs the other; if that would take long, all at a time.
+  // Measures again in turn, so that no node disturbs another; all at a time if turns would take long.
   void take_turn(const std::vector<int>& ranks) {
     const auto turn = std::ranges::find(ranks, rank_);
     if (turn == ranks.end()) return;

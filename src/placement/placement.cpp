@@ -180,7 +180,8 @@ Placement place_by_own_lists(const PlacementRequest& request, std::vector<std::v
   return placement;
 }
 
-// Shares a list with too few for one each: these CPUs are still the ones that were asked for.
+// Binds all workers to the same CPUs if a list has too few for one each: these are still the ones that were
+// asked for.
 void share_list(const PlacementRequest& request, Placement& placement) {
   for (facts::Binding& worker : placement.workers) worker.cpus = request.allowed_cpus;
   placement.origin = "the same CPUs for all workers";

@@ -42,7 +42,7 @@ std::vector<std::vector<int>> near_cpus_of_workers(const NodeProposal& node, con
   return near;
 }
 
-// Sorts one for each of the lists in turn, then the others as they come.
+// Returns the cores in an order that takes one near each of the lists in turn, then the others as they come.
 CoreList nearest_first(const CoreList& cores, const std::vector<std::vector<int>>& near) {
   CoreList ordered;
   std::set<std::size_t> taken;

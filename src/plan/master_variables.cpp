@@ -51,7 +51,7 @@ std::optional<int> parse_port(const std::string& text) {
   return static_cast<int>(*port);
 }
 
-// Reports whether the address is ambiguous: several hosts, or an unknown number.
+// Reports whether it is a loopback address in a launch of several hosts, or an unknown number of them.
 bool is_ambiguous(const std::string& address, const allocation::Allocation& allocation) {
   return allocation::is_loopback_name(address) && allocation.hosts.value.size() != 1;
 }

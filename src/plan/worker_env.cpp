@@ -188,8 +188,8 @@ void set_places(Changes& changes, const PlannedWorker& worker, const facts::Envi
 
 constexpr const char* k_reports_origin = "hang reports; off: --no-inspect";
 
-// Sets the variables of inspection: a worker that started this ddprun would be looked into in the place of
-// ours.
+// Sets DDPRUN_INSPECT, or removes that of another ddprun: a worker that started this ddprun would be looked
+// into in the place of ours.
 void set_inspection(Changes& changes, const facts::Environment& environment, const WorkerContext& context) {
   if (!context.inspect_prefix.empty()) {
     changes.set("DDPRUN_INSPECT", context.inspect_prefix, k_reports_origin);
@@ -198,7 +198,8 @@ void set_inspection(Changes& changes, const facts::Environment& environment, con
   }
 }
 
-// Puts the module behind the list of what a submitted job drops: the rest of it is the user's.
+// Puts the module on PYTHONPATH, after the list of what a submitted job drops is made: the rest of the
+// variable is the user's.
 void put_module_on_path(Changes& changes, const facts::Environment& environment,
                         const WorkerContext& context) {
   if (context.inspect_prefix.empty()) return;

@@ -98,7 +98,7 @@ void settle_style(Announcements& announcements) {
     each->fixed_rank = GlobalRank{launcher_rank_of(*each)};
     each->first_local_rank = LocalRank{local};
     each->workers = 1;
-    // Keeps the worker of its local rank out of those it would have had; a single one is that.
+    // Keeps, of the workers that it would have had, the one of its local rank; a single one is that.
     std::vector<LocalPeerWorker>& workers = each->local_workers;
     const std::size_t index = workers.size() == 1 ? 0 : static_cast<std::size_t>(local);
     workers = index < workers.size() ? std::vector{workers[index]} : std::vector<LocalPeerWorker>{};

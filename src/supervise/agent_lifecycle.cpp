@@ -72,7 +72,8 @@ Actions AgentLifecycle::on_lost(std::string what, std::string hint, bool may_rej
   return actions;
 }
 
-// Ends here: a person who types the same line on several hosts reads on each what is wrong with it.
+// Reports its own failure if it has not reached the others: a person who types the same line on several hosts
+// reads on each what is wrong with it.
 Actions AgentLifecycle::on_not_heard() {
   Actions actions;
   if (!joined_) say_own_failure(actions);

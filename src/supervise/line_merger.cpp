@@ -120,8 +120,8 @@ std::size_t LineMerger::ready_length(const Stream& stream) const {
   return stream.closed || unfinished > settings_.long_line ? stream.held.size() : stream.ended;
 }
 
-// Reports whether whole lines that none is before can be passed on: as settle() would, but without a copy. On
-// a terminal the parts of a line are looked at together.
+// Reports whether a text can be passed on at once, as settle() would, but without a copy. On a terminal the
+// parts of a line are looked at together.
 bool LineMerger::goes_on_at_once(StreamId id, const Stream& stream, std::size_t unfinished,
                                  TimePoint now) const {
   return waiting_.empty() && stream.ended == 0 && !stream.closed && !settings_.terminal &&

@@ -28,7 +28,7 @@ bool starts_with_any(std::string_view name, const Prefixes& prefixes) {
                      [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-// Reports whether a submitted job has its own of these.
+// Reports whether it is a scheduler's variable: a submitted job has its own of these.
 bool is_of_a_job(std::string_view name) {
   return std::any_of(
       facts::k_schedulers.begin(), facts::k_schedulers.end(),

@@ -81,7 +81,8 @@ Pbs read_pbs(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   return pbs;
 }
 
-// Throws if the node file is gone, as after the end of a job, unless something shows that the job is ours.
+// Throws unless something shows that the job is ours: its node file may be gone, which says that the job is
+// over, or name other hosts.
 void check_ours(const Pbs& pbs) {
   if (pbs.ours || pbs.job.own) return;
   const std::string set = fmt::format("the variables of {} are set (PBS_JOBID)", pbs.job.name);

@@ -102,8 +102,9 @@ void check_on_job_host(const SlurmFacts& facts) {
 
 namespace {
 
-// Reports whether srun started the MPI launcher's daemon, one a node; with one process a node the numbers of
-// both may well agree, and then on some nodes only: those that kept variables of the batch script do not.
+// Reports whether srun started the daemon of an MPI launcher above this process, one a node; with one process
+// a node the numbers of both may well agree, and then on some nodes only: those that kept variables of the
+// batch script do not.
 bool is_below_mpi_daemon(const facts::Snapshot& snapshot) {
   return has_ancestor(snapshot.host, {"hydra_pmi_proxy", "hydra_bstrap_proxy", "orted", "prted"});
 }

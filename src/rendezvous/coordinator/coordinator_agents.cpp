@@ -34,7 +34,7 @@ void Coordinator::enter(AgentIndex place, ConnectionId connection, const Join& j
 
 // ---- failed starts
 
-// Notes a failed start. The others are about to join too, as they were started together.
+// Shortens the wait after a failed start: the others are about to join too, as they were started together.
 void Coordinator::note_failed_start(TimePoint now) {
   state_deadline_ = std::min(*state_deadline_, now + k_others_word);
 }

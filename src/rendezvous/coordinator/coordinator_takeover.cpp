@@ -79,7 +79,8 @@ void Coordinator::handle(ConnectionId connection, const RosterTaken& taken, Time
   if (quorum_.note_told(members_.here().at(connection), taken.number)) tell_rosters();
 }
 
-// Reports whether the others of a split network may continue, so that workers may not run here any longer.
+// Ends the job if the others of a split network may continue, so that workers may not run here any longer.
+// Reports whether it did.
 bool Coordinator::is_outvoted(AgentIndex lost, const std::string& sentence) {
   if (!settings_.succession || quorum_.is_majority()) return false;
   finish({supervise::Cause::Kind::agent_lost,
