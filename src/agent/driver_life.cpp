@@ -10,7 +10,7 @@ namespace ddprun::agent {
 
 namespace {
 
-constexpr Milliseconds k_parting_limit{30000};  // a coordinator whose output nobody reads takes longer
+constexpr Milliseconds k_parting_limit{30000};  // a coordinator whose output has no reader takes longer
 
 }  // namespace
 
@@ -107,8 +107,7 @@ void Driver::carry_out(const supervise::life::Leave& action) {
 }
 
 void Driver::end_after_coordinator() {
-  const bool waits =
-      !coordinator_ended_ && life_.lets_coordinator_end_first();  // nobody has asked for the end
+  const bool waits = !coordinator_ended_ && life_.lets_coordinator_end_first();  // without a request to stop
   parting_timer_.expires_after(waits ? k_parting_limit : Milliseconds{0});
   parting_timer_.async_wait([this](const boost::system::error_code&) {
     signals_.leave();

@@ -142,7 +142,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.coordinator.elastic = elastic_of(node);
   settings.coordinator.succession = can_succeed(node);
   settings.coordinator.peers = rendezvous.peers;
-  // Nobody knows their names before they join.
+  // The names of members are unknown before they join.
   if (plan::is_by_flags(node.allocation)) settings.coordinator.peers.assign(rendezvous.peers.size(), {});
   settings.coordinator.version = DDPRUN_VERSION;
   settings.coordinator.run_id = node.run_id.value;

@@ -20,7 +20,8 @@ enum class LaunchStyle {
   not_started,     // inside an allocation of several hosts, but no step has been started on them
 };
 
-// A value that every process of this job or launch was given and nobody else knows: a key. Never printed.
+// A value that every process of this job or launch was given and no other process knows: a key. Never
+// printed.
 enum class SecretKind { front_end, given, pmi_shared_secret, open_mpi_transports, pbs_cookie };
 struct JobSecret {
   SecretKind kind = SecretKind::front_end;
@@ -51,7 +52,7 @@ struct Allocation {
   // agent_per_node follows from one process on this host alone: should another host have several, all of them
   // stand for one worker each. The coordinator finds out.
   bool style_assumed = false;
-  Sourced<std::string> launcher;  // "srun", "hydra", "Open MPI", "PALS", ...; empty: nobody's
+  Sourced<std::string> launcher;  // "srun", "hydra", "Open MPI", "PALS", ...; empty: none
   // The launcher's own name for this launch: all its processes see it and no other launch has it.
   Sourced<std::string> launch_id;
   Sourced<std::string> job_id;       // "29"; empty when there is no job

@@ -1,5 +1,5 @@
 // Fields of a JSON object, described once for both ways.
-// The same calls write a record, or read and check what somebody else has written.
+// The same calls write a record, or read and check what another program has written.
 //
 //   void describe_ending(JsonFields<nlohmann::json>& fields, Ending& ending) {
 //     fields.value("signal", ending.signal, 1, k_highest_signal);

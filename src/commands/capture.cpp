@@ -43,8 +43,8 @@ void refuse_overwriting(const std::string& path) {
 
 }  // namespace
 
-// Writes the capture so that only the user can read it, until it is sent to somebody: a value that is no
-// secret to the tables may be one.
+// Writes the capture so that only the user can read it, until the user sends it: a value that is no secret to
+// the tables may be one.
 int write_capture(const facts::Snapshot& snapshot, const options::Options& options) {
   const std::string& path = options.capture_file;
   const facts::Snapshot clean = facts::without_secrets(snapshot, recognising_variables(snapshot));

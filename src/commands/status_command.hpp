@@ -8,7 +8,7 @@
 namespace ddprun::commands {
 
 // Prints to standard output until there is no more to tell, or once without --watch; returns the exit code.
-// Throws Error where nobody answers, or none with the job id or process number that the user named.
+// Throws Error if no ddprun answers, or none with the job id or process number that the user named.
 int show_jobs(const options::Options& options, const std::string& host);
 // Does the same for --stacks: shows where the ranks are, once.
 int show_stacks(const options::Options& options, const std::string& host);

@@ -26,7 +26,8 @@ struct ProgramFacts {
   // The file that was found. When missing: an executable file in the working directory that PATH does not
   // reach (execvp does not look there), else empty.
   std::string path;
-  // The beginning of what it prints about itself, where somebody asked: tells one mpiexec from another.
+  // The beginning of what it prints about itself, if it was asked for: distinguishes one mpiexec from
+  // another.
   std::string version{};
   friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
 };

@@ -44,7 +44,7 @@ inline constexpr std::array<SchedulerTraits, 7> k_schedulers{
       "default below PBS' kill_delay"},
      {Scheduler::lsf, "lsf", "LSB_JOBID", "LSB_", {"blaunch", "ssh"}, {}, {}},
      {Scheduler::flux, "flux", "FLUX_JOB_ID", "FLUX_", {"flux"}, {}, {}},
-     // Anybody may have a JOB_ID.
+     // Any program may have a JOB_ID.
      {Scheduler::sge, "sge", "PE_HOSTFILE", "SGE_", {"qrsh", "ssh"}, {}, {}},
      {Scheduler::oar, "oar", "OAR_JOB_ID", "OAR_", {"oarsh", "ssh"}, {}, {}},
      {Scheduler::pjm, "pjm", "PJM_JOBID", "PJM_", {"pjrsh", "ssh"}, {}, {}}}};

@@ -1,4 +1,4 @@
-// Removal of secrets from files that a user sends to somebody else.
+// Removal of secrets from files that a user sends to others.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Dials all addresses of a front end at once; the first that shakes hands is it.
+// Dials all addresses of a front end at once, and uses the first that authenticates.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

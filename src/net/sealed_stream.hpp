@@ -1,5 +1,5 @@
 // Bytes after a handshake, sealed with the keys that came of it.
-// They are sealed by libsodium's secretstream, XChaCha20-Poly1305: nobody between the two ends can read,
+// They are sealed by libsodium's secretstream, XChaCha20-Poly1305: no one between the two ends can read,
 // change, reorder, repeat or leave out a part.
 //
 //   a header of 24 bytes, once; then pieces: 32-bit big-endian length, that many bytes

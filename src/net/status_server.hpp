@@ -13,11 +13,12 @@ class StatusServer {
  public:
   struct Hooks {
     std::function<bool(int descriptor)> may_ask;  // judges the peer of a connection
-    // Somebody asks: answer() is to be called, once for all that ask until then.
+    // Called when a process asks: answer() is to be called, once for all that ask until then.
     std::function<void()> asked;
   };
 
-  // `name` in the abstract namespace. Where it cannot be had (taken, no such sockets here) nobody can ask.
+  // Listens at `name` in the abstract namespace. If the name is not available (taken, no such sockets here)
+  // no process can ask.
   StatusServer(boost::asio::io_context& context, const std::string& name, Hooks hooks);
   ~StatusServer();  // closes everything at once; no hook is called any more
   StatusServer(const StatusServer&) = delete;

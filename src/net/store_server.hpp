@@ -1,11 +1,11 @@
 // Hosts a c10d store on a TCP port, for the workers of one attempt.
 //
-// One thread, no timer while there is descriptor room, no wake-up while nobody speaks. All connections hang
+// One thread, no timer while there is descriptor room, no wake-up while no client sends. All connections hang
 // in an epoll set of the server's own and Asio watches that one descriptor, so a burst of requests costs Asio
 // one event, and a silent connection costs a table entry and no buffer. Answers to everything one read
 // brought leave in one write. A client that has not read an answer is not read from; one that wants more
 // memory than it may have, that sends what is no request, or that may not be here is closed; what it had half
-// sent touches nobody else.
+// sent has no effect on others.
 //
 // One whose turn took long, or brought more requests than a turn has, waits: such turns come one at a time,
 // and while others have short ones each is followed by as much time for these. So however many are busy, and

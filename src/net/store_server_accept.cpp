@@ -17,7 +17,7 @@
 namespace ddprun::net {
 namespace {
 
-// Descriptors may become free elsewhere in the program, which nobody tells us.
+// Pause before the next try: descriptors may become free elsewhere in the program, without a notice.
 constexpr std::chrono::milliseconds k_accept_pause{200};
 
 constexpr std::size_t k_descriptors_kept = 256;  // for the rest of the program

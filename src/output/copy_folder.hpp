@@ -5,9 +5,9 @@
 // A block is what a stream writes until it is quiet and its last line is whole (Python's print() writes the
 // end of a line by itself). Text that begins like a block that another stream has written within `recent` is
 // held while it may still become the same, for `held` at most; at the block's end it is a copy, or is shown
-// as it was written. Nothing else is held, so a rank that writes what nobody else does is never late. Copies
-// are told of `moment` after the last, or when no stream is left. A block that fewer than `least` streams
-// have written, the first one counted, is shown as often as it was written.
+// as it was written. Nothing else is held, so a rank that writes what no other rank does is never late.
+// Copies are told of `moment` after the last, or when no stream is left. A block that fewer than `least`
+// streams have written, the first one counted, is shown as often as it was written.
 //
 // What differs by nature (difference.hpp) does not make blocks differ. Never held: a line that is rewritten
 // with '\r', and more than `longest` bytes.

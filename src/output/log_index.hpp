@@ -1,7 +1,7 @@
 // index.json of --logs: which host, process and ending belongs to which rank's files.
 //
-// Every agent writes a part of its own, and only parts of one launch are put together. So nobody needs a
-// lock, which shared file systems may not have.
+// Every agent writes a part of its own, and only parts of one launch are put together. So no lock is needed,
+// which shared file systems may not have.
 #pragma once
 
 #include <optional>

@@ -50,14 +50,14 @@ int distance_between(const facts::Topology& topology, int from, int to);
 // Reports whether the location of any GPU is known.
 bool knows_a_gpu(const PlacementInput& input);
 
-// Cuts the cores into as many parts as there are workers, in core order, nobody empty; needs as many cores.
-// Cuts are made between packages while nobody's part falls below three quarters of a fair one, else between
-// NUMA nodes (seven eighths), else between L3 groups where that costs nobody a core; what remains is cut
-// evenly, and the first parts get the remainder. Of cores of several kinds everybody has as many of each.
+// Cuts the cores into as many parts as there are workers, in core order, no part empty; needs as many cores.
+// Cuts are made between packages while no part falls below three quarters of a fair one, else between NUMA
+// nodes (seven eighths), else between L3 groups where that costs no part a core; what remains is cut evenly,
+// and the first parts get the remainder. Of cores of several kinds every part has as many of each.
 std::vector<Cores> share_out(const PlacementInput& input, const Cores& cores, int workers, bool whole_caches);
 
-// The cores near the workers' GPUs, without overlap and nobody empty; needs as many cores as workers. Never
-// farther from the GPUs, summed over the workers, than an even split.
+// Returns the cores near the workers' GPUs, without overlap and no share empty; needs as many cores as
+// workers. Never farther from the GPUs, summed over the workers, than an even split.
 struct NearShares {
   std::vector<Cores> workers;
   bool even = false;     // the even split was nearer, or nothing is near at all

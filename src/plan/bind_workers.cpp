@@ -54,7 +54,7 @@ NearGpus near_gpus_of(const LocalPeerWorker& worker, const facts::Snapshot& snap
 struct Sharers {
   std::vector<NearGpus> near_gpus;
   std::size_t first = 0;
-  bool keep = false;  // this agent is the only one with these CPUs, and somebody chose them for it
+  bool keep = false;  // this agent is the only one with these CPUs, and they were chosen for it
 };
 
 Sharers own_workers(const LaunchPlan& plan, const facts::Snapshot& snapshot) {

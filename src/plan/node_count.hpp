@@ -25,7 +25,7 @@ std::optional<ExpectedNodes> expect_nodes(const allocation::Allocation& allocati
                                           const facts::Snapshot& snapshot);
 
 // Throws Error, with a hint, where --nnodes asked for another number of hosts; a notice where the job has
-// more and nobody asked for fewer.
+// more and fewer were not asked for.
 std::optional<allocation::Notice> check_node_count(const std::vector<Announcement>& announcements,
                                                    const WorldPlan& world, const ExpectedNodes& expected);
 

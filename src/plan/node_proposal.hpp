@@ -50,8 +50,8 @@ struct RendezvousPlan {
   // Tried by members beside those, a moment later. Where the user named the port and it is taken, the
   // coordinator says so here; else it binds the first of these where all of `ports` are taken.
   std::vector<int> spare_ports;
-  // The launcher's key-value space: the coordinator puts where it listens, everybody takes part. Either all
-  // agents of a launch do this or none, so it follows from what all of them see.
+  // The launcher's key-value space: the coordinator puts its address there, and all agents take part. Either
+  // all agents of a launch do this or none, so it follows from what all of them see.
   allocation::KeyValueSpace key_value_space = allocation::KeyValueSpace::none;
   // A file on a file system that all hosts share: the coordinator writes where it listens, members look for
   // it beside the addresses above. Empty: not used.

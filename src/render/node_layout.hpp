@@ -18,7 +18,7 @@ struct CpuHolder {
     worker,     // one of this agent's
     several,    // held by more than one of them
     spare,      // held by none
-    elsewhere,  // allowed, but not this agent's to give: another agent's, or nobody is bound
+    elsewhere,  // allowed, but not this agent's to give: another agent's, or no worker is bound
     forbidden,  // not among the CPUs this process may use
   };
   Kind kind = Kind::spare;

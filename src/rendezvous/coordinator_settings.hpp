@@ -47,7 +47,7 @@ struct CoordinatorSettings {
   std::vector<std::string> addresses;  // addresses of this host, numeric, best first
   std::string named_address;  // the user's word for MASTER_ADDR: no other is taken; empty: no such word
   int port = 0;               // port where this process listens for agents, named in Probe
-  // Shown where nobody else has joined for a while: why that may be.
+  // Explanation shown if no other agent has joined for a while.
   std::optional<allocation::Notice> when_alone;
   std::string cannot_start;     // reason why nothing can be started: every agent that joins is sent it
   bool record = false;          // wants Record actions

@@ -85,7 +85,7 @@ struct Stuck {
   friend bool operator==(const Stuck&, const Stuck&) = default;
 };
 
-// Somebody signalled this ddprun: the whole job is to end.
+// Request to end the whole job: this ddprun was signalled.
 struct StopRequest {
   int signal = 0;
   std::string host;
@@ -124,7 +124,7 @@ struct EarlyExit {
   friend bool operator==(const EarlyExit&, const EarlyExit&) = default;
 };
 
-// Somebody asks this agent by --status, or by --stacks, about the whole job.
+// Question about the whole job, from a process that asks this agent by --status or --stacks.
 struct JobQuestion {
   bool stacks = false;
   friend bool operator==(const JobQuestion&, const JobQuestion&) = default;

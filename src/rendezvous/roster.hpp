@@ -40,7 +40,7 @@ struct Successor {
   friend bool operator==(const Successor&, const Successor&) = default;
 };
 
-// Somebody asked for the end of the job.
+// Request for the end of the job.
 struct Ending {
   int signal = 0;
   std::string host;  // host of the signalled process

@@ -22,7 +22,7 @@ struct WorkerStatus {
   std::optional<std::uint64_t> memory{};       // their resident bytes; shared pages count for each
   std::string gpu{};                           // its visible devices
   std::optional<int> gpu_percent{};            // the busiest of them, as NVML tells
-  std::optional<std::uint64_t> gpu_memory{};   // bytes used on them, by anybody
+  std::optional<std::uint64_t> gpu_memory{};   // bytes used on them, by any process
   std::optional<Milliseconds> own_cpu{};       // CPU time of its main process
   std::optional<std::uint64_t> io{};           // bytes read and written by it and all processes below it
   std::optional<Milliseconds> progress_age{};  // since it touched its DDPRUN_PROGRESS_FILE

@@ -3,8 +3,8 @@
 // A client has at most one wait outstanding: on keys (all of them must have appeared) or on a barrier. A key
 // that is absent when the wait begins is counted once, when it next appears: by being set, or by a push to
 // the queue of that name, which counts for one client only, the one that has waited longest. A newer wait of
-// the same client replaces the older one. Whoever changes the state is told who is owed what through Effects
-// and must deliver it.
+// the same client replaces the older one. A caller that changes the state learns through Effects which
+// clients are owed what, and must deliver it.
 #pragma once
 
 #include <cstddef>
@@ -94,9 +94,9 @@ class StoreState {
   // Adds one more key to the client's wait, if it is absent. Once all are named, the client is woken later,
   // or waiting() says that there is nothing to wait for.
   void wait_for(StoreClient client, std::string_view key);
-  // Counts the client in. When `world` have come, everybody waiting at it, the caller too, is woken; the
-  // counter is kept under the key as decimal text and never reset. set(), add(), append() and compare_set()
-  // of the key wake them too, as in torch 2.13. Nothing happens and false is returned when it is no number.
+  // Counts the client in. When `world` have come, all that wait at it, the caller too, are woken; the counter
+  // is kept under the key as decimal text and never reset. set(), add(), append() and compare_set() of the
+  // key wake them too, as in torch 2.13. Nothing happens and false is returned when it is no number.
   bool enter_barrier(StoreClient client, std::string_view key, std::int64_t world, StoreEffects& effects);
   void cancel_wait(StoreClient client);
   bool waiting(StoreClient client) const;
@@ -110,8 +110,8 @@ class StoreState {
   bool wanted(std::string_view key) const;
   void drop_wants(std::string_view key);
   void forget(StoreLink link);
-  // Returns what relays are about to hold of the key, which is there: the value if it is not longer than
-  // max_value and was set once and not changed since.
+  // Notes that relays are about to hold the key, which is there, and returns what of it: the value if it is
+  // not longer than max_value and was set once and not changed since.
   Shown show(std::string_view key, std::size_t max_value);
   Shown shown(std::string_view key) const;
   // Returns the message written for a shown key, so that the next relay it is shown to shares it.

@@ -24,7 +24,7 @@ enum class TreeMessageKind : std::uint8_t {
   request,   // channel, operation, text: a request of the client of that channel, which begins with its first
   close,     // channel: that client has gone
   want,      // key: tell me when it is there
-  unwant,    // key: nobody waits for it any more
+  unwant,    // key: no client waits for it any more
   recalled,  // number: answer to recall
   // Messages to the child:
   reply,    // channel, number of its requests that were carried out, idle, text: bytes for the client

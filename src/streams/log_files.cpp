@@ -114,7 +114,7 @@ void LogFiles::make_run_folder() {
   base = absolute(base);
   make_folders(base);
   run_folder_ = make_new_folder(fmt::format("{}/{}_", base, name));
-  // A folder that the user named is known; one that nobody named would not be found.
+  // A folder that the user named is known; one without a name given would not be found.
   const std::string said = fmt::format("log files on {} are in {}", node_->host, run_folder_);
   options_.log_dir.value.empty() ? console::say(said) : console::say_detail(said);
 }

@@ -152,7 +152,7 @@ class AgentLifecycle {
 
   // ---- workers
   void note_succeeded() { succeeded_ = true; }  // all of this attempt
-  Actions on_request(int signal);  // a worker's death by it shows that somebody wants the job to end
+  Actions on_request(int signal);               // a worker's death by it shows that the job is to end
   Actions on_workers(const Workers& workers);
 
   // ---- the end

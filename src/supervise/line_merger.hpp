@@ -11,8 +11,8 @@
 //   last line without end   is passed on when its stream closes.
 //   interactive stream      passes an unfinished line on (a prompt) once nothing was added for `idle`.
 //
-// After any of these, and where insert() comes between, the output stands in the middle of a line. If
-// somebody else writes next, a '\n' that no stream wrote is put between; beside labels it is the only byte
+// After any of these, and where insert() comes between, the output stands in the middle of a line. If another
+// stream writes next, a '\n' that no stream wrote is put between; beside labels it is the only byte
 // ever added.
 //
 // On a terminal a line that is rewritten with '\r' (a frame of a progress bar) is erased where another stream

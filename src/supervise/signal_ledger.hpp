@@ -46,7 +46,7 @@ class SignalLedger {
   struct Verdict {
     int number = 0;
     bool pass_on = false;
-    bool whole_tree = false;  // the workers have it from whoever sent it
+    bool whole_tree = false;  // the workers have it from its sender
     friend bool operator==(const Verdict&, const Verdict&) = default;
   };
 

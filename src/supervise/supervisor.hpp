@@ -58,7 +58,7 @@ struct ReportStuck {  // main process is there long after its SIGKILL
   std::size_t worker;
 };
 struct ReportLeftBehind {};  // so is something that a worker left; nothing waits for it
-struct ReportRequest {       // a worker's death by this signal shows that somebody wants the job to end
+struct ReportRequest {       // a worker's death by this signal shows that the job is to end
   int signal;
 };
 struct ReportSuccess {};

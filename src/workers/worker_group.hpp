@@ -82,7 +82,7 @@ class WorkerGroup {
   void tell_left_behind(Milliseconds after);
 
   // Calls once what the worker has written is read, or shortly after its end where its descendants write on;
-  // never waits for whoever reads our output.
+  // never waits for the reader of our output.
   void describe_failure(std::size_t worker, const ExitStatus& status,
                         std::function<void(supervise::Failure)> handler);
   void answer_held_signals();  // after SIGCHLD, first: of workers whose signals wait for it

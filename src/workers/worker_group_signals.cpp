@@ -1,4 +1,4 @@
-// Workers that somebody else signals directly: what of it they get.
+// Signals sent to workers directly, and which of them they get.
 #include "allocation/schedulers/slurm_place.hpp"
 #include "event_loop/stop_signals.hpp"
 #include "os/process/held_signals.hpp"

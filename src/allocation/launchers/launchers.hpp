@@ -37,7 +37,7 @@ struct LaunchPlace {
 // and for a launch that needs what no variable says.
 std::vector<LaunchPlace> find_launch_places(const facts::Snapshot& snapshot);
 
-// Throws Error when only shells are between this process and the scheduler's daemon or somebody's terminal:
+// Throws Error when only shells are between this process and the scheduler's daemon or a user's terminal:
 // then no launcher started it, and the place is another launch's.
 void check_not_left_over(const LaunchPlace& place, const facts::HostFacts& host);
 

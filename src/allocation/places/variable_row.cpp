@@ -67,7 +67,7 @@ void read_row_hosts(const VariableRow& row, const Variables& variables, FoundPla
   const auto count = static_cast<std::size_t>(place.nodes.value);
   if (place.nodes.known() && hosts.value.size() > count) hosts.value.resize(count);
   if (!place.nodes.known()) place.nodes = sourced(static_cast<int>(hosts.value.size()), list->origin);
-  // A list with empty entries tells nobody's position.
+  // A list with empty entries shows no position.
   if (hosts.value.size() == static_cast<std::size_t>(place.nodes.value) && !hosts.value.empty())
     place.hosts = hosts;
 }

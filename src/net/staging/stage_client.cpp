@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int k_rounds = 2;  // in which nobody gave anything
+constexpr int k_rounds = 2;  // without a byte from any source
 constexpr Milliseconds k_pause{500};
 constexpr std::size_t k_longest_list = std::size_t{1} << 30U;
 // Least progress of a source that has more to give: less in such a time is slow.

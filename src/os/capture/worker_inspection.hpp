@@ -19,8 +19,8 @@ struct InspectionDoors {
 };
 
 // Adds WorkerStatus::view to each worker that runs, within about a second. `stacks`: also where its threads
-// are, for which the workers are interrupted for a moment. What a worker answers is believed by nobody: call
-// it in a child. Returns what was collected of each.
+// are, for which the workers are interrupted for a moment. The workers' answers are not trusted: call it in a
+// child. Returns what was collected of each.
 std::vector<inspect::Collected> inspect_workers(std::vector<status::WorkerStatus>& workers,
                                                 const InspectionDoors& doors, bool stacks);
 

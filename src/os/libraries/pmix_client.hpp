@@ -11,7 +11,7 @@
 namespace ddprun::os {
 
 // Puts the value, or fetches that of the coordinator, which is rank 0. Where processes share a node and not
-// all are known to take part, the answer is uneven and nobody is waited for.
+// all are known to take part, the answer is uneven and there is no wait.
 facts::KeyValueAnswer key_value_space_over_pmix(const std::string& library,
                                                 const std::optional<std::string>& value, bool all_take_part);
 

@@ -1,5 +1,5 @@
 // A child process that makes one call and gives its result through a pipe, beside the event loop.
-// For calls that last as long as somebody else likes, such as a name server or the slowest of all agents,
+// For calls whose length another process decides, such as a name server or the slowest of all agents,
 // where a thread could not be ended.
 #pragma once
 

@@ -79,8 +79,8 @@ Fd open_pidfd(int pid);
 
 // Orphans below us become our children instead of init's. False where the kernel refuses.
 bool adopt_orphans();
-// Reaps adopted orphans that have ended; `known` are the children that somebody else reaps. One system call
-// where nobody has ended. Without a /proc of our own, orphans behind an ended known child stay.
+// Reaps adopted orphans that have ended; `known` are the children that others reap. One system call if none
+// has ended. Without a /proc of our own, orphans behind an ended known child stay.
 void reap_orphans(const std::vector<int>& known);
 
 // Kills, in one round, everything below us but `except` and what is below those, reaping what has ended and

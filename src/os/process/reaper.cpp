@@ -79,7 +79,7 @@ bool may_kill(const ProcessEntry& process) {
 }
 
 // Kills groups by numbers that were given to us, since those in this /proc may be other processes'. A leader
-// that has ended just now keeps its group's number as long as there is somebody in it. True when nothing was
+// that has ended just now keeps its group's number as long as there is a process in it. True when nothing was
 // left to kill.
 bool kill_groups(const std::vector<int>& leaders) {
   bool none = true;

@@ -32,7 +32,7 @@ std::vector<int> handled_signals();
 bool is_passed_on(const SignalEvent& event);
 
 // Describes the sender: "sent by bash, pid 77", "sent by pid 77 of uid 0"; empty for a key, and for a sender
-// above us: that is the scheduler's daemon or a launcher, whoever asked it to.
+// above us: that is the scheduler's daemon or a launcher, at the request of any user.
 std::string describe_sender(const SignalEvent& event);
 
 // Returns those of `signals` that we were started with ignored (nohup: SIGHUP; a shell's `&`: SIGINT,

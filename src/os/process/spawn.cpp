@@ -180,7 +180,7 @@ std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request) {
     made = make_child(request, false);
   }
   if (made.pid < 0) return SpawnFailure{StartStage::process, made.error};
-  // Nobody else reaps our children, so the number is still this child's.
+  // No other code reaps our children, so the number is still this child's.
   return Child(made.pid, open_pidfd(made.pid), request.group != ChildGroup::ours, std::move(made.shared));
 }
 

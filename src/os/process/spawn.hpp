@@ -2,8 +2,8 @@
 //
 // The child shares our memory until it has become its program (CLONE_VM), and we do not wait for that:
 // nothing is copied for it, many workers come up side by side, and a program on a file system that hangs
-// holds up nobody else. What goes wrong in the child it leaves there, where its ending is looked at: no pipe,
-// nothing to read. Where that is refused it is made by fork.
+// holds up no other start. What goes wrong in the child it leaves there, where its ending is looked at: no
+// pipe, nothing to read. Where that is refused it is made by fork.
 //
 // Every descriptor of ours is close-on-exec and stays here. Umask and resource limits are passed on
 // untouched, but for the limit of open files where one is asked for.

@@ -21,7 +21,7 @@ ExitStatus not_started(const SpawnFailure& failure);
 // A child that is held goes on by itself after this long.
 inline constexpr Milliseconds k_longest_hold{1000};
 
-// Memory that a child shares with us and with nobody else. What the child calls is a plain read or write.
+// Memory that a child shares with us alone. What the child calls is a plain read or write.
 class SharedStart {
  public:
   // Makes the shared memory. `separate`: the child has memory of its own, and only this is shared. Empty when

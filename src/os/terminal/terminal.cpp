@@ -49,7 +49,7 @@ bool can_be_continued() {
 }
 
 void stop_own_group() {
-  // SIGTSTP, not SIGSTOP: the kernel drops it for an orphaned group, which nobody could ever continue.
+  // SIGTSTP, not SIGSTOP: the kernel drops it for an orphaned group, which could never be continued.
   const BlockedSignals blocked(SIGTSTP);
   if (blocked.error() != 0) return;
   ::kill(0, SIGTSTP);

@@ -35,7 +35,7 @@ class Terminal {
   bool give_to(int group);
   // Makes our group the foreground again if the borrower's is, or one that has ended, with the modes of
   // before the loan (a worker killed in the middle of a password prompt leaves echo off). Else the user has
-  // put the job into the background and the terminal is somebody else's: nothing changes.
+  // put the job into the background and the terminal belongs to another group: nothing changes.
   void take_back(int borrower);
 
  private:

@@ -160,7 +160,7 @@ std::optional<TimePoint> Coordinator::deadline() const {
 void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint now) {
   if (state_ == State::finished) {
     ++told_;
-    // Nobody knows the names of hosts that were started by hand: each has a terminal of its own.
+    // The names of hosts that were started by hand are unknown: each has a terminal of its own.
     const bool report_there = connection != k_local_connection && !settings_.cannot_start.empty() &&
                               !settings_.peers.empty() && settings_.peers.back().empty();
     actions_.push_back(SendTo{connection, Finish{ended_with_, {}, {}, report_there}});

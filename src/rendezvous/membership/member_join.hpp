@@ -117,7 +117,7 @@ class MemberJoin {
     std::string address;
     int port = 0;
     bool spare = false;  // ignored if no process answers there
-    std::string answer;  // the last refusal of somebody there
+    std::string answer;  // last refusal by a process there
     std::optional<TimePoint> refused_since;
     Trial trial;
   };

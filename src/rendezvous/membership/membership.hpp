@@ -29,7 +29,7 @@ struct Member {
   std::optional<std::size_t> position;  // among the participants; nullopt: it waits, or is not here
   std::optional<int> slot;              // slot at the latest choice of participants
   bool by_arrival = false;              // numbered as it came, and as well off in another place
-  bool set_aside = false;               // takes part only where nobody else can
+  bool set_aside = false;               // takes part only if no other agent can
   std::string lost;                     // reason why it was here and is not any more
 };
 

@@ -38,7 +38,7 @@ bool NextCoordinator::note(const Roster& roster) {
 
 std::optional<std::string> NextCoordinator::note_lost(const std::string& what, ConnectionEnd end,
                                                       bool listens, TimePoint now) {
-  // The workers of one that hangs run on, as long as nobody stops them there.
+  // The workers of one that hangs run on, as long as they are not stopped there.
   if (end == ConnectionEnd::hanging || !roster_) return what;
   if (coordinator_) {
     lost_.insert(*coordinator_);
@@ -49,7 +49,7 @@ std::optional<std::string> NextCoordinator::note_lost(const std::string& what, C
   last_ = Loss{what, end, now};
   if (!first_) first_ = last_;
   if (now >= gives_up_at()) return describe_failed_search();
-  if (candidates().empty() && !turn()) return what;  // nobody is left
+  if (candidates().empty() && !turn()) return what;  // no agent is left
   searches_ = true;
   return std::nullopt;
 }

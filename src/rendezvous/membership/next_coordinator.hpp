@@ -42,7 +42,7 @@ class NextCoordinator {
   std::optional<std::string> note_lost(const std::string& what, ConnectionEnd end, bool listens,
                                        TimePoint now);
   struct Search {
-    std::vector<Successor> successors;       // to be joined, whoever answers
+    std::vector<Successor> successors;       // agents to be joined, the first that answers
     Milliseconds timeout{0};                 // from now
     std::optional<TimePoint> takes_over_at;  // unless some agent has answered by then
   };
