@@ -1,7 +1,6 @@
 // Filter of repeated signals that are sent to a worker directly.
 // One end of a job is one signal to a worker, from any sender and however often. Otherwise a handler that
-// writes
-// a checkpoint would begin a second one in the middle of the first.
+// writes a checkpoint would begin a second one in the middle of the first.
 #pragma once
 
 #include <algorithm>
