@@ -1,4 +1,4 @@
-// --requeue: what the agent that reports the job's end asks of the scheduler then.
+// Request to the scheduler to run the job again (--requeue), by the agent that reports the job's end.
 #pragma once
 
 #include <cstdint>

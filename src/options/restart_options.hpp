@@ -1,4 +1,4 @@
-// When a failure is answered with a restart: --restart-policy and the options beside it, as values.
+// Options for the answer to a failure, as values: --restart-policy and those beside it.
 #pragma once
 
 #include <array>

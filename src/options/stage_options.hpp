@@ -1,4 +1,4 @@
-// --stage: what is copied to the hosts before the workers start.
+// Paths that are copied to the hosts before the workers start (--stage).
 #pragma once
 
 #include <string>

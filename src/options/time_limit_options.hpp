@@ -1,5 +1,4 @@
-// Options for the scheduler's end of the job:
-// --signal-before-end, --requeue and those beside them, as values.
+// Options for the end of a job's time, as values: --signal-before-end, --requeue and those beside them.
 #pragma once
 
 #include <optional>

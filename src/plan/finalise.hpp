@@ -1,4 +1,4 @@
-// From a proposal and its share of the world to the plan of an attempt.
+// Plan of an attempt, made from a proposal and its share of the world.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// From an allocation to what this ddprun process offers.
+// Offer of this ddprun process, made from an allocation.
 #pragma once
 
 #include "plan/node_proposal.hpp"

@@ -1,4 +1,4 @@
-// When a host that does not answer is lost, and how long others wait for what may still run there.
+// Time limits for hosts that do not answer: when they are lost, and how long others wait for their workers.
 //
 // Let H be --host-timeout of a job that goes on without a host. The coordinator loses an agent after H
 // without a sign of life, an agent loses the coordinator after member_limit(H), which is less. Each side

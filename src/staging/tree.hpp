@@ -1,5 +1,4 @@
-// Tree of the hosts that copy for --stage:
-// each host gets its copy from its parent; the root reads the source.
+// Tree of the hosts that copy for --stage: each gets its copy from its parent; the root reads the source.
 #pragma once
 
 #include <string>

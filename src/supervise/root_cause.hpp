@@ -1,4 +1,4 @@
-// Choice of the failure that began it among several: cause before symptom.
+// Choice of the first cause among several failures: cause before symptom.
 //
 // A worker that ends takes its connections with it, and its peers fail a moment later; who is seen first is a
 // matter of luck, the more so on several hosts. So what a failure says about itself counts before the order

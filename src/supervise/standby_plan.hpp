@@ -1,4 +1,4 @@
-// When a host prepares which standby interpreters (--standby). A state machine that calls nothing.
+// Plan of the standby interpreters of a host (--standby), as a state machine that calls nothing.
 //
 // Each worker is asked from time to time which modules it has loaded. Once that is the same twice running, or
 // was known from an earlier attempt, its standby interpreter imports them, few at a time so that the training

@@ -1,4 +1,4 @@
-// From a snapshot to an allocation: a table of detectors, asked in a fixed order.
+// Detection of the allocation from a snapshot: a table of detectors, asked in a fixed order.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ struct OptionalLibrary {
   std::string file;  // the file that was loaded; empty where there is none
 };
 
-// Loads each and calls nullopt in it.
+// Loads each library and calls nothing in it.
 std::vector<OptionalLibrary> find_optional_libraries();
 
 // Returns "2.9.0": hwloc is linked.

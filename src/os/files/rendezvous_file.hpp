@@ -8,8 +8,8 @@ namespace ddprun::os {
 
 inline constexpr std::size_t k_max_rendezvous_file = 8192;
 
-// The coordinator's. It appears whole (another name first, then rename), replaces what was left by a launch
-// that was killed, has mode 0600, and goes with its owner.
+// A file that the coordinator makes. It appears whole (another name first, then rename), replaces what was
+// left by a launch that was killed, has mode 0600, and goes with its owner.
 class RendezvousFile {
  public:
   // Makes the file's folder (mode 0700) where it is missing. Throws Error with a hint.

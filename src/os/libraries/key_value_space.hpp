@@ -1,5 +1,4 @@
-// Key-value space of the launcher that started us:
-// the coordinator's address for agents that know no host name.
+// Key-value space of the launcher, for the coordinator's address where agents know no host name.
 //
 // It runs in a forked child, as look-ups do: libpmix has threads and waits of its own, and a barrier lasts
 // until the slowest agent is there. The connection of PMI-1 stays ours; so does the word that ends it.

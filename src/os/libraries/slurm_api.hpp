@@ -18,7 +18,7 @@ class SlurmApi {
  public:
   // Loads libslurm. Returns nullopt if no libslurm.so.32 ... 46 is installed or it lacks a symbol.
   static std::optional<SlurmApi> open();
-  // Opens the library in a child, which writes nullopt on stderr from then on: Slurm's plug-ins complain
+  // Opens the library in a child, which writes nothing on stderr from then on: Slurm's plug-ins complain
   // there, and refer to the library's symbols.
   static std::optional<SlurmApi> open_in_child();
   SlurmApi(SlurmApi&& other) noexcept;

@@ -1,5 +1,4 @@
-// Resources of this host that a job uses up or depends on:
-// limits, room in folders, the network interface's MTU.
+// Resources of this host that a job depends on: limits, room in folders, the network interface's MTU.
 #pragma once
 
 #include <cstdint>

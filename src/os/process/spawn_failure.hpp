@@ -1,5 +1,4 @@
-// Failure of a process on the way to its program:
-// why it could not start it, and what of its binding was refused.
+// Failure of a process on the way to its program: the reason, and the refused part of its binding.
 #pragma once
 
 #include <memory>
