@@ -1,4 +1,7 @@
 // Grammars that choose streams and ranks: -r, -t, --local-ranks-filter, --ranks and the line filters.
+//
+// Every parser throws UsageError for anything outside its grammar, with a sentence that begins with `origin`
+// (the option or the variable the text came from) and a hint that shows the right form.
 #pragma once
 
 #include <map>
