@@ -1,5 +1,5 @@
-// Signals to an agent, from outside and from the ddprun that started it: which stop the job, which the
-// workers get.
+// Signals to an agent, from outside and from the ddprun that started it: some stop the job, the others go on
+// to the workers.
 
 #include <algorithm>
 #include <csignal>

@@ -1,4 +1,4 @@
-// When a self-launch is over, and what its end is.
+// End of a self-launch: the moment at which it is over, and its exit code.
 #include <algorithm>
 #include <utility>
 

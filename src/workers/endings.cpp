@@ -76,7 +76,7 @@ std::vector<supervise::Failure> Endings::further(std::optional<GlobalRank> told)
     if (supervise::evidence_of(*ended.failure) != supervise::Evidence::stopped)
       failures.push_back(*ended.failure);
   }
-  // Only the first few are sent.
+  // Failures with the best evidence come first, since only the first few are sent.
   std::stable_sort(failures.begin(), failures.end(),
                    [](const supervise::Failure& a, const supervise::Failure& b) {
                      return supervise::evidence_of(a) < supervise::evidence_of(b);

@@ -1,4 +1,4 @@
-// From a launcher's variables and the job around it to one allocation.
+// Allocation of a launcher's processes, from its variables and the job around it.
 #include <fmt/format.h>
 
 #include <algorithm>

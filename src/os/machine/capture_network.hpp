@@ -1,4 +1,4 @@
-// This host's own addresses and ports, without asking any other machine.
+// Own addresses and ports of this host, read without asking any other machine.
 #pragma once
 
 #include <string>
