@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "console/log.hpp"
 #include "net/agent_listener.hpp"
 #include "os/libraries/name_lookup.hpp"
+#include "os/machine/port_holder.hpp"
 #include "plan/propose.hpp"
 
 namespace ddprun::agent {
@@ -18,12 +20,28 @@ namespace {
 
 void say_port(const plan::NodeProposal& node, int port) {
   const std::vector<int>& wanted = node.rendezvous.ports.value;
-  console::say_detail(fmt::format("coordinating {} agents on port {}", node.rendezvous.agents, port));
+  console::say_detail(
+      fmt::format("coordinating {} on port {}", count_of(node.rendezvous.agents, "agent"), port));
   if (std::find(wanted.begin(), wanted.end(), port) != wanted.end()) return;
   console::say_notice(
       fmt::format("other programs on {} use all ports of this launch ({}); the rendezvous uses port {}",
                   node.host, fmt::join(wanted, ", "), port),
       "`ss -tlnp` on that node shows the programs that use them");
+}
+
+// The hint of PortTaken with the process that listens. By hand that is often a second node 0 of the same job.
+std::string hint_with_holder(const std::string& hint, const std::vector<int>& ports) {
+  const auto holder = ports.empty() ? std::nullopt : os::find_port_holder(ports.front());
+  const std::size_t end = hint.find("; ");
+  if (!holder || end == std::string::npos) return hint;
+  const std::string rest = hint.substr(end + 2);
+  if (!holder->own_program)
+    return fmt::format("{} (pid {}) uses the port; {}", printable(holder->name), holder->pid, rest);
+  return fmt::format(
+      "ddprun with pid {} listens there: nodes of one job on one host need different numbers for "
+      "--node-rank; "
+      "for another job {}",
+      holder->pid, rest);
 }
 
 }  // namespace
@@ -72,11 +90,13 @@ net::MemberServiceSettings CoordinatorLink::with_output(net::MemberServiceSettin
 }
 
 void CoordinatorLink::join() {
-  if (plans_.node->rendezvous.role == plan::RendezvousRole::member) return join_as_member();
-  if (!plans_.node->rendezvous.by_arrival) return join_as_coordinator();
+  const plan::RendezvousPlan& rendezvous = plans_.node->rendezvous;
+  if (rendezvous.role == plan::RendezvousRole::member) return join_as_member();
   try {
     join_as_coordinator();
   } catch (const net::PortTaken& taken) {
+    if (!rendezvous.by_arrival)
+      throw Error(taken.what(), hint_with_holder(taken.hint(), rendezvous.ports.value));
     // The port is taken by another agent of this host, since several were started here: that one coordinates.
     console::say_detail(fmt::format("{}; joining the agent that listens there", taken.what()));
     plans_.node = std::make_shared<const plan::NodeProposal>(plan::propose_as_member(*plans_.node));

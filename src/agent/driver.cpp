@@ -81,7 +81,8 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       local_store_(context_, plans_, snapshot, store_),
       workers_(context_, plans_.node, snapshot,
                [this](std::size_t worker, const ExitStatus& status) { on_worker_ended(worker, status); }),
-      events_(plans_, workers_,
+      files_(context_, plans_, snapshot_, workers_),
+      events_(plans_, workers_, files_,
               [this](events::Event event) { link_.send_if_linked(rendezvous::Happened{std::move(event)}); }),
       endings_(workers_,
                [this] {
@@ -306,9 +307,9 @@ void Driver::handle(const rendezvous::Finish& end) {
     telling_timer_.cancel();
     if (finish.report_here) {
       requeue_.decide(finish, plans_, job_end_.warned());
-      said = report_end(finish, plans_, began_, requeue_);
+      said = report_end(finish, plans_, began_, requeue_, files_);
     }
-    tell_outer_launcher(finish.cause, snapshot_);
+    tell_outer_launcher(finish.cause, files_);
     if (finish.report_here && finish.cause.kind == supervise::Cause::Kind::success) tell_unused_store();
   }
   carry_out(life_.on_finish(finish.cause, std::move(said)));

@@ -107,6 +107,7 @@ class Driver {
   void carry_out(const supervise::life::Rejoin& action);
   void carry_out(const supervise::life::GiveUpOutput& action);
   void carry_out(const supervise::life::Leave& action);
+  void part(std::optional<Milliseconds> limit);
   void end_after_coordinator();
   void decide();
   void decide_soon();
@@ -139,6 +140,7 @@ class Driver {
   JobStore store_;
   LocalStore local_store_;
   workers::WorkerGroup workers_;
+  JobFiles files_;
   EventRecorder events_;
   workers::Endings endings_;
   boost::asio::steady_timer telling_timer_;  // limit for reporting a failure that came before the start

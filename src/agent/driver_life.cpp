@@ -72,7 +72,9 @@ void Driver::carry_out(const supervise::life::ReadOutput&) {
 
 // Waits for a reader (less, ^S) as long as it takes where there is no limit.
 void Driver::carry_out(const supervise::life::WriteOutput& action) {
-  workers_.when_drained(action.limit, [this] { carry_out(life_.on_output_written()); });
+  workers_.when_drained(action.limit, [this, limit = action.limit] {
+    files_.when_written(limit, [this] { carry_out(life_.on_output_written()); });
+  });
 }
 
 // Posted, because rejoin() destroys the link whose callback we are in.
@@ -93,14 +95,19 @@ void Driver::carry_out(const supervise::life::Leave& action) {
   standbys_.end();
   if (supervisor_.idle()) workers_.dismiss_reaper();  // workers that are left get a last try otherwise
   job_end_.end();
-  requeue_.ask(plans_, began_);
+  requeue_.ask(plans_, began_, files_);
+  files_.when_written(action.limit, [this, limit = action.limit] { part(limit); });
+}
+
+// The others may end now.
+void Driver::part(std::optional<Milliseconds> limit) {
   link_.finish();
   end_warm_up();
   status_.end();
   store_.close();
   const bool waits = life_.lets_coordinator_end_first();
   if (!waits) signals_.leave();
-  output_link_.finish(context_, action.limit, [this, waits] {
+  output_link_.finish(context_, limit, [this, waits] {
     front_end_.tell_end({life_.exit_code(), true, link_.coordinates()},
                         [this, waits] { waits ? end_after_coordinator() : context_.stop(); });
   });

@@ -6,6 +6,7 @@
 
 #include "agent/driver.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "console/log.hpp"
 #include "os/machine/own_cpus.hpp"
 #include "os/process/warm_up.hpp"
@@ -101,10 +102,11 @@ void Driver::tell_start(const plan::Assignment& assignment) const {
   std::vector<int> ranks;
   for (const plan::RankAssignment& assigned : assignment.workers) ranks.push_back(assigned.rank.value);
   const std::string interface = proven_interface(assignment);
-  console::say_detail(fmt::format(
-      "attempt {}: {} workers on {} nodes, {}:{}; {} here{}", assignment.attempt.value, assignment.world_size,
-      assignment.node_count, assignment.master_address, assignment.master_port,
-      rendezvous::describe_ranks(std::move(ranks)), interface.empty() ? "" : ", interface " + interface));
+  console::say_detail(fmt::format("attempt {}: {} on {}, {}:{}; {} here{}", assignment.attempt.value,
+                                  count_of(assignment.world_size, "worker"),
+                                  count_of(assignment.node_count, "node"), assignment.master_address,
+                                  assignment.master_port, rendezvous::describe_ranks(std::move(ranks)),
+                                  interface.empty() ? "" : ", interface " + interface));
 }
 
 }  // namespace ddprun::agent

@@ -1,48 +1,26 @@
 #include "agent/event_recorder.hpp"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <utility>
 
-#include "base/text.hpp"
-#include "console/log.hpp"
 #include "options/options.hpp"
-#include "os/atomic_file.hpp"
 #include "os/clock.hpp"
-#include "os/system_failure.hpp"
 #include "supervise/outcome.hpp"
 
 namespace ddprun::agent {
 
-EventRecorder::EventRecorder(const Plans& plans, const workers::WorkerGroup& workers,
+EventRecorder::EventRecorder(const Plans& plans, const workers::WorkerGroup& workers, JobFiles& files,
                              std::function<void(events::Event)> send)
     : plans_(plans),
       workers_(workers),
+      files_(files),
       send_(std::move(send)),
-      events_path_(plans.node->options.events_file),
-      metrics_path_(plans.node->options.metrics_file) {}
+      metrics_(metrics_keeper(plans.node->host)) {}
 
-void EventRecorder::give_up(std::string& path, const char* what, const std::string& why) const {
-  console::say_error(
-      fmt::format("cannot write the {} {} on {}: {}", what, printable(path), plans_.node->host, why));
-  path.clear();
-}
-
-// Appends the line by one write, as several jobs may append to one file.
-void EventRecorder::append(const std::string& line) {
-  if (!file_) file_ = os::open_to_append(events_path_);
-  const bool written =
-      file_ && ::write(file_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  if (!written) give_up(events_path_, "events to", os::describe_errno(errno));
-}
-
+// One text a line: several jobs may append to one file.
 void EventRecorder::write(const events::Event& event) {
-  if (!events_path_.empty()) append(events::render_event(event));
-  if (metrics_path_.empty() || !metrics_.note(event)) return;
-  const std::string why = os::replace_file(metrics_path_, metrics_.render());
-  if (!why.empty()) give_up(metrics_path_, "metrics to", why);
+  files_.write(JobFiles::Kind::events, events::render_event(event));
+  if (files_.wanted(JobFiles::Kind::metrics) && metrics_.note(event))
+    files_.write(JobFiles::Kind::metrics, metrics_.render());
 }
 
 void EventRecorder::record(events::Event event) {

@@ -1,17 +1,16 @@
-// Events of an agent for --events and --metrics.
-// They are its own workers' and, on the coordinator's host, those of all others, which are written to the two
-// files. A file that cannot be written costs one sentence and does not end the job.
+// What an agent has to tell --events: its own workers; and on the coordinator's host, all that comes from the
+// others, which is written to the file of --events and that of --metrics.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <string>
 
+#include "agent/job_files.hpp"
 #include "agent/plans.hpp"
 #include "base/exit_status.hpp"
 #include "events/event.hpp"
 #include "events/metrics.hpp"
-#include "os/fd.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::agent {
@@ -19,10 +18,12 @@ namespace ddprun::agent {
 class EventRecorder {
  public:
   // Makes a recorder. `send`: to the coordinator's host, if that is another one.
-  EventRecorder(const Plans& plans, const workers::WorkerGroup& workers,
+  EventRecorder(const Plans& plans, const workers::WorkerGroup& workers, JobFiles& files,
                 std::function<void(events::Event)> send);
 
-  bool wanted() const { return !events_path_.empty() || !metrics_path_.empty(); }
+  bool wanted() const {
+    return files_.wanted(JobFiles::Kind::events) || files_.wanted(JobFiles::Kind::metrics);
+  }
   void record(events::Event event);
   void record_job_begin();
   void begin_attempt() { most_connections_ = 0; }
@@ -35,14 +36,11 @@ class EventRecorder {
  private:
   events::Event event_of(events::EventKind kind, std::size_t worker) const;
   void write(const events::Event& event);
-  void append(const std::string& line);
-  void give_up(std::string& path, const char* what, const std::string& why) const;
 
   const Plans& plans_;
   const workers::WorkerGroup& workers_;
+  JobFiles& files_;
   std::function<void(events::Event)> send_;
-  std::string events_path_, metrics_path_;  // empty: nothing is written
-  os::Fd file_;
   events::JobMetrics metrics_;
   std::size_t most_connections_ = 0;  // to the store, in this attempt
 };

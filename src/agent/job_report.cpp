@@ -1,9 +1,5 @@
 #include "agent/job_report.hpp"
 
-#include <fmt/format.h>
-
-#include "console/log.hpp"
-#include "os/atomic_file.hpp"
 #include "os/clock.hpp"
 #include "supervise/report.hpp"
 
@@ -20,9 +16,8 @@ bool found_by_check(const supervise::Cause& cause, const options::Options& optio
 }  // namespace
 
 void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
-                  const Requeue& requeue) {
-  const std::string& path = plans.node->options.report_file;
-  if (path.empty()) return;
+                  const Requeue& requeue, JobFiles& files) {
+  if (!files.wanted(JobFiles::Kind::report)) return;
   supervise::JobEnd end{
       finish.cause,    finish.others, finish.victims, finish.remarks, plans.node->run_id.value,
       plans.node->host};
@@ -36,14 +31,12 @@ void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int
   end.ended = os::unix_milliseconds();
   end.scheduler_restarts = requeue.restarts();
   end.requeuing = requeue.state();
-  const std::string why = os::replace_file(path, supervise::render_report_json(end));
-  if (!why.empty())
-    console::say_error(fmt::format("cannot write the report {} on {}: {}", path, plans.node->host, why));
+  files.write(JobFiles::Kind::report, supervise::render_report_json(end));
 }
 
 std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
-                       const Requeue& requeue) {
-  write_report(finish, plans, began, requeue);
+                       const Requeue& requeue, JobFiles& files) {
+  write_report(finish, plans, began, requeue, files);
   if (found_by_check(finish.cause, plans.node->options)) return {};
   std::string text = supervise::render_report(finish.cause, finish.restarts);
   if (!text.empty()) text.pop_back();
@@ -55,12 +48,9 @@ std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std
   return text;
 }
 
-void tell_outer_launcher(const supervise::Cause& cause, const facts::Snapshot& snapshot) {
-  const auto path = facts::find_variable(snapshot, "TORCHELASTIC_ERROR_FILE");
-  if (!path || path->empty() || cause.kind != supervise::Cause::Kind::worker_failed) return;
-  const std::string why = os::replace_file(*path, supervise::render_error_file(cause));
-  if (!why.empty())
-    console::say_detail(fmt::format("cannot write TORCHELASTIC_ERROR_FILE {}: {}", *path, why));
+void tell_outer_launcher(const supervise::Cause& cause, JobFiles& files) {
+  if (cause.kind == supervise::Cause::Kind::worker_failed)
+    files.write(JobFiles::Kind::error_file, supervise::render_error_file(cause));
 }
 
 }  // namespace ddprun::agent

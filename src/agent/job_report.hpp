@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "agent/job_files.hpp"
 #include "agent/plans.hpp"
 #include "agent/requeue.hpp"
 #include "facts/snapshot.hpp"
@@ -13,11 +14,11 @@ namespace ddprun::agent {
 
 // Returns the text for people; writes the file of --report. `began`: Unix time in milliseconds.
 std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
-                       const Requeue& requeue);
+                       const Requeue& requeue, JobFiles& files);
 // Writes the file of --report alone.
 void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
-                  const Requeue& requeue);
+                  const Requeue& requeue, JobFiles& files);
 // Writes the root cause for torchrun around ddprun, in its own format.
-void tell_outer_launcher(const supervise::Cause& cause, const facts::Snapshot& snapshot);
+void tell_outer_launcher(const supervise::Cause& cause, JobFiles& files);
 
 }  // namespace ddprun::agent

@@ -1,5 +1,7 @@
 #include "agent/link_settings.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "plan/rendezvous_plan.hpp"
 #include "render/render_plan.hpp"
 #include "rendezvous/host_limits.hpp"
+#include "rendezvous/launch_key.hpp"
 #include "supervise/store_use.hpp"
 #include "version_number.hpp"
 
@@ -167,7 +170,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   if (node.options.local_address) settings.coordinator.named_address = node.options.local_address->value;
   settings.host_timeout = link_limit(node.options, plan::RendezvousRole::coordinator);
   settings.ports = ports_to_bind(node);
-  settings.launch_key = rendezvous.key;
+  settings.launch_key = rendezvous::with_command(node.rendezvous.key, node.options.command);
   if (node.store_port) settings.port_hint = plan::other_port_hint(node.allocation.first_port);
   if (rendezvous.agents > 1)
     settings.authenticator =
@@ -179,7 +182,7 @@ net::MemberServiceSettings make_member_settings(const plan::NodeProposal& node,
                                                 const facts::Snapshot& snapshot,
                                                 const plan::Announcement& announcement) {
   net::MemberServiceSettings settings;
-  settings.launch_key = node.rendezvous.key;
+  settings.launch_key = rendezvous::with_command(node.rendezvous.key, node.options.command);
   settings.authenticator =
       peers::make_authenticator(node.options, node.rendezvous.secrets, snapshot, node.allocation.place.value);
   settings.announcement = announcement;
@@ -202,6 +205,9 @@ net::MemberServiceSettings make_first_member_settings(const plan::NodeProposal& 
                    rendezvous.rendezvous_file.value,
                    render::key_value_space_name(rendezvous.key_value_space),
                    rendezvous.spare_ports};
+  // Node 0 may well be on this host, so this is told only while it does not answer.
+  if (const auto doubt = plan::find_misplaced_rank(node, snapshot))
+    settings.join.coordinator += fmt::format(" ({})", doubt->what);
   settings.join.live = snapshot.host.stderr_is_terminal;
   if (plan::is_by_flags(node.allocation)) settings.join.refusal_patience = k_refusal_patience;
   return settings;

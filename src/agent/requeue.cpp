@@ -51,7 +51,7 @@ void Requeue::decide(const rendezvous::Finish& finish, const Plans& plans, bool 
   finish_ = finish;
 }
 
-void Requeue::ask(const Plans& plans, std::int64_t began) {
+void Requeue::ask(const Plans& plans, std::int64_t began, JobFiles& files) {
   if (!state_) return;
   if (!state_->asked) return console::say_error(state_->what, hint_);
   console::say(state_->what);
@@ -61,7 +61,7 @@ void Requeue::ask(const Plans& plans, std::int64_t began) {
   if (state_->refusal.empty()) return;
   console::say_error(fmt::format("job {} is not requeued: {}", allocation.job_id.value, state_->refusal),
                      supervise::requeue_hint(allocation.scheduler.value));
-  write_report(*finish_, plans, began, *this);
+  write_report(*finish_, plans, began, *this, files);
 }
 
 }  // namespace ddprun::agent

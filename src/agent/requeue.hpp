@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "agent/job_files.hpp"
 #include "agent/plans.hpp"
 #include "rendezvous/message.hpp"
 #include "supervise/report.hpp"
@@ -19,7 +20,7 @@ class Requeue {
   int restarts() const { return restarts_; }  // number of times that the scheduler had started the job before
   // Asks the scheduler once all is written, since it ends the job at once. Shows what it does; waits for the
   // answer, ten seconds at most, and corrects the file of --report if it is a refusal.
-  void ask(const Plans& plans, std::int64_t began);
+  void ask(const Plans& plans, std::int64_t began, JobFiles& files);
 
  private:
   std::optional<supervise::Requeuing> state_;

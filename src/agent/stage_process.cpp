@@ -150,8 +150,8 @@ class StageProcess {
     if (place.folder.empty()) return pass_on_alone(item, *manifest, place.problem);
     const bool reused = fill(item, *manifest, place.folder + "/" + name, staged);
     staged.done =
-        fmt::format("{}, {} files, {} in {:.1f} s", facts::describe_bytes(staging::content_size(*manifest)),
-                    staging::count_files(*manifest),
+        fmt::format("{}, {}, {} in {:.1f} s", facts::describe_bytes(staging::content_size(*manifest)),
+                    count_of(static_cast<std::int64_t>(staging::count_files(*manifest)), "file"),
                     reused      ? "found on " + order_.host
                     : is_root() ? "read on " + order_.host
                                 : "from " + client_.host(),

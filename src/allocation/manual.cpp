@@ -83,7 +83,8 @@ bool is_own_name(const std::string& name, const facts::Snapshot& snapshot) {
 
 std::string name_to_look_up(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   const auto& address = options.address ? options.address : options.likely_address;
-  if (!address || options.standalone || options.node_rank || node_count(options) < 2) return {};
+  const bool numbered = options.node_rank && options.node_rank->value != 0;
+  if (!address || options.standalone || numbered || node_count(options) < 2) return {};
   const bool numeric = address->value.find_first_not_of("0123456789.") == std::string::npos ||
                        address->value.find(':') != std::string::npos;
   return numeric || is_own_address(address->value, snapshot.host) ? std::string() : address->value;

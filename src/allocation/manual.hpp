@@ -15,7 +15,7 @@ bool is_manual(const PlaceOptions& options);
 // which one.
 bool is_complete_manual(const PlaceOptions& options);
 
-// Returns the host name that has to be looked up before parse_manual knows whether this host coordinates;
+// The host name that has to be looked up before it is known whether this host is the one that coordinates;
 // empty: none.
 std::string name_to_look_up(const facts::Snapshot& snapshot, const PlaceOptions& options);
 

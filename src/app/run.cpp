@@ -64,7 +64,34 @@ namespace {
 
 constexpr std::size_t k_hostfile_limit = std::size_t{4} << 20;
 
-void add_program(facts::Snapshot& snapshot, const options::Options& options) {
+// A script that the kernel cannot start, or that is none of Python's.
+void refuse_script(const options::Options& options, const facts::ProgramFacts& facts,
+                   const std::string& host) {
+  using enum facts::ProgramKind;
+  if (options.run_path || (facts.kind != executable && facts.kind != not_executable)) return;
+  const os::FirstLine line = os::capture_first_line(facts.path);
+  if (line.text.empty()) return;
+  const std::string what = fmt::format("cannot start {} on {}: ", printable(options.command.front()), host);
+  const std::string file = shell_quote(facts.path);
+  if (line.text.ends_with('\r')) {
+    throw Error(what + "its first line ends with a carriage return, as in files from Windows",
+                fmt::format("remove the carriage returns: sed -i 's/\\r$//' {}", file),
+                k_exit_not_executable);
+  }
+  if (facts.kind == not_executable) {
+    throw Error(
+        fmt::format("{}it is a script for {} and is not executable", what, printable(line.interpreter)),
+        fmt::format("chmod +x {}; --run-path runs it with python", file), k_exit_not_executable);
+  }
+  if (line.interpreter_missing) {
+    throw Error(
+        fmt::format("{}{}, which its first line names, does not exist", what, printable(line.interpreter)),
+        "correct the first line, or install that program on this host", k_exit_not_found);
+  }
+}
+
+void add_program(facts::Snapshot& snapshot, const options::Options& options,
+                 const std::string& where_missing) {
   const auto capture = [&](const std::string& program) {
     return os::capture_program(program, facts::find_variable(snapshot, "PATH"));
   };
@@ -77,6 +104,11 @@ void add_program(facts::Snapshot& snapshot, const options::Options& options) {
   const std::string& word = options.command.front();
   const facts::ProgramFacts& facts = snapshot.programs[word] = capture(word);
   // The script of a PBS job starts in the home directory.
+  refuse_script(options, facts, snapshot.host.name);
+  if (facts.kind == facts::ProgramKind::missing && !where_missing.empty()) {
+    throw Error(fmt::format("cannot start {} on {}: no such file", printable(word), snapshot.host.name),
+                where_missing, k_exit_not_found);
+  }
   const std::string submitted = plan::path_where_submitted(word, snapshot);
   if (facts.kind != facts::ProgramKind::missing || submitted.empty()) return;
   snapshot.programs[submitted] = os::capture_program(submitted, std::nullopt);
@@ -112,13 +144,13 @@ void add_site_file(facts::Snapshot& snapshot, const options::Options& options) {
 // Follows a site's profile, which is known once the options are read, and may have options for what they
 // leave open.
 bool follow_site_options(const facts::Snapshot& snapshot, command_line::OptionLayers& layers,
-                         options::Options& options) {
+                         options::Options& options, command_line::Advice& advice) {
   if (!options.capture_file.empty()) return false;
   std::vector<facts::OptionText> of_site = site::choose_site(snapshot, options.site).profile.options;
   if (of_site.empty()) return false;
   layers.push_back(std::move(of_site));
   options = std::get<options::Options>(
-      command_line::parse_command_line(snapshot.arguments, snapshot.environment, layers));
+      command_line::parse_command_line(snapshot.arguments, snapshot.environment, layers, &advice));
   return true;
 }
 
@@ -202,6 +234,13 @@ std::optional<allocation::Notice> drop_left_over(facts::Snapshot& snapshot) {
   return notice;
 }
 
+using Notices = std::vector<allocation::Notice>;
+
+Notices join_notices(Notices notices, const std::optional<allocation::Notice>& more) {
+  if (more) notices.push_back(*more);
+  return notices;
+}
+
 // Reports whether this host's plan is shown, to a person or a program.
 bool shows_plan(const options::Options& options) {
   const bool shown = options.dry_run == options::DryRun::text || options.dry_run == options::DryRun::json;
@@ -244,27 +283,29 @@ console::Talk talk_of(const options::Options& options) {
 // Reads all of this host that planning asks for beside what capture_snapshot found, and what the options
 // leave to files.
 void read_named_files(facts::Snapshot& snapshot, command_line::OptionLayers& layers,
-                      options::Options& options) {
+                      options::Options& options, command_line::Advice& advice) {
   take_picture_file(options);
-  add_program(snapshot, options);
+  add_program(snapshot, options, advice.where_missing);
   read_hostfile(snapshot, options);
   add_site_file(snapshot, options);
-  if (follow_site_options(snapshot, layers, options)) read_hostfile(snapshot, options);
+  if (follow_site_options(snapshot, layers, options, advice)) read_hostfile(snapshot, options);
 }
 
 // Replaces this host's facts by another host's, with the options of this command line: the PET_ variables of
 // that host count, not ours.
-std::optional<allocation::Notice> become_snapshot(facts::Snapshot& snapshot, options::Options& options) {
+Notices become_snapshot(facts::Snapshot& snapshot, options::Options& options) {
   const std::vector<std::string> arguments = snapshot.arguments;
   snapshot = facts::parse_snapshot(os::read_file(options.snapshot_file, facts::k_snapshot_limit),
                                    options.snapshot_file);
   auto left_over = drop_left_over(snapshot);
-  options = std::get<options::Options>(command_line::parse_command_line(arguments, snapshot.environment));
+  command_line::Advice advice;
+  options = std::get<options::Options>(
+      command_line::parse_command_line(arguments, snapshot.environment, {}, &advice));
   take_picture_file(options);
   read_hostfile(snapshot, options);
   add_site_file(snapshot, options);
   snapshot.arguments = arguments;
-  return left_over;
+  return join_notices(std::move(advice.warnings), left_over);
 }
 
 // Writes the capture. `environment` is the one before any variable was removed from it.
@@ -291,19 +332,18 @@ plan::NodeProposal propose_here(facts::Snapshot& snapshot, const options::Option
 
 // Carries out the launch that the options and the environment describe: prints it, starts it on all hosts, or
 // runs it here. `started` is set once there is no way back.
-int launch(facts::Snapshot& snapshot, options::Options& options,
-           const std::optional<allocation::Notice>& left_over, bool& started,
+int launch(facts::Snapshot& snapshot, options::Options& options, const Notices& known, bool& started,
            streams::OutputLink& output_link) {
   allocation::Allocation allocation = allocation::detect_allocation(snapshot, options.place);
   if (auto self_launch = plan_self_launch(snapshot, options, allocation)) {
-    if (left_over) self_launch->notices.push_back(*left_over);
+    self_launch->notices.insert(self_launch->notices.end(), known.begin(), known.end());
     return start_everywhere(*self_launch, options, snapshot);
   }
   selflaunch::refuse_unstarted(allocation, options, snapshot);
   look_at_hardware(snapshot, options, wants_topology(snapshot, options, allocation));
   os::CoreClaims claims;
   plan::NodeProposal node = propose_here(snapshot, options, std::move(allocation), claims);
-  if (left_over) node.notices.push_back(*left_over);
+  node.notices.insert(node.notices.end(), known.begin(), known.end());
   const bool runs = options.dry_run == options::DryRun::off;
   if (shows_plan(options) && node.rendezvous.agent.value == 0)
     probes::ask_for_job_time(node.allocation, snapshot);
@@ -328,10 +368,11 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
   if (allocation::is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = allocation::find_front_end_umask(snapshot)) os::set_umask(*mask);
   const facts::Environment captured = snapshot.environment;
-  auto left_over = drop_left_over(snapshot);
+  const auto left_over = drop_left_over(snapshot);
 
   command_line::OptionLayers layers = command_line::read_configuration(snapshot);
-  auto parsed = command_line::parse_command_line(snapshot.arguments, snapshot.environment, layers);
+  command_line::Advice advice;
+  auto parsed = command_line::parse_command_line(snapshot.arguments, snapshot.environment, layers, &advice);
   if (const auto* printed = std::get_if<command_line::Printed>(&parsed)) {
     console::print_data(printed->text);
     return printed->exit_code;
@@ -343,11 +384,13 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
   if (!options.timeline_file.empty()) return console::print_text(commands::draw_timeline(options)), 0;
   if (output_link.connect(snapshot, options)) snapshot.host.stderr_is_terminal = false;
 
+  Notices known;
   if (!options.snapshot_file.empty()) {
-    left_over = become_snapshot(snapshot, options);
+    known = become_snapshot(snapshot, options);
   } else {
     commands::make_check_job(options);
-    read_named_files(snapshot, layers, options);
+    read_named_files(snapshot, layers, options, advice);
+    known = join_notices(std::move(advice.warnings), left_over);
     commands::make_check_job(options);  // again where a site has given options
     if (options.print_config)
       return console::print_text(
@@ -359,7 +402,7 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
       command_line::normalise_arguments(snapshot.arguments, command_line::option_table()).launch;
   if (!options.capture_file.empty()) return capture(snapshot, options, captured);
   if (options.snapshot_file.empty()) ask_libraries(snapshot, options);
-  return launch(snapshot, options, left_over, started, output_link);
+  return launch(snapshot, options, known, started, output_link);
 }
 
 }  // namespace

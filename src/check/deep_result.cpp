@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "facts/memory_text.hpp"
+#include "rendezvous/waiting_text.hpp"
 
 namespace ddprun::check {
 
@@ -39,14 +40,13 @@ void judge_errors(const std::vector<DeepResult>& results, std::vector<Finding>& 
         {},
         {},
         "run the same with a script of your own and TORCH_DISTRIBUTED_DEBUG=INFO, NCCL_DEBUG=INFO"};
-    std::vector<std::string> numbers;
+    std::vector<int> numbers;
     for (const DeepResult* each : ranks) {
-      if (numbers.size() < 8) numbers.push_back(std::to_string(each->rank));
+      numbers.push_back(each->rank);
       if (std::ranges::find(finding.hosts, each->host) == finding.hosts.end())
         finding.hosts.push_back(each->host);
     }
-    finding.what = fmt::format("rank {}{}: {}", join(numbers, ","),
-                               ranks.size() > numbers.size() ? ",..." : "", printable(error));
+    finding.what = fmt::format("{}: {}", rendezvous::describe_ranks(std::move(numbers)), printable(error));
     if (error.starts_with("ModuleNotFoundError") || error.starts_with("ImportError"))
       finding.fix = "activate the environment that has torch before ddprun, or set PYTHON_EXEC";
     findings.push_back(std::move(finding));

@@ -8,9 +8,11 @@
 
 namespace ddprun::check {
 
+inline constexpr const char* k_beside_tmpdir = "what is used where TMPDIR cannot be";
+
 // A folder that a job writes to.
 struct Folder {
-  std::string purpose;  // "/tmp", "shared memory", "home", "log folder"
+  std::string purpose;  // "temporary files", k_beside_tmpdir, "shared memory", "home", "log folder"
   std::string path;
   std::uint64_t size = 0;  // bytes of its file system
   std::uint64_t free = 0;  // for this user

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "check/finding.hpp"
 #include "facts/memory_text.hpp"
 
@@ -17,8 +18,9 @@ constexpr std::uint64_t k_no_shared_memory = 8 * k_mebi;  // NCCL takes about th
 constexpr std::uint64_t k_no_room = 16 * k_mebi;
 constexpr std::uint64_t k_little_room = 256 * k_mebi;
 constexpr double k_slow_writing = 1e6;  // bytes per second
-// A worker holds a descriptor for each rank that it is connected to, each data loader and each open file.
-constexpr std::uint64_t k_few_files = 256;
+// A worker holds a descriptor for each rank that it is connected to, each data loader and each open file. A
+// world of one with gloo has 21 open (torch 2.13), and runs with that limit.
+constexpr std::uint64_t k_files_of_worker = 32;
 constexpr std::uint64_t k_sparse_files = 1024;
 constexpr std::uint64_t k_few_processes = 512;  // threads count too: torch starts dozens for each worker
 constexpr std::uint64_t k_memory_of_worker = k_gibi / 2;  // Python with torch imported, and a small model
@@ -34,8 +36,21 @@ void judge_shared_memory(const HostRecord& record, const Folder& folder, std::ve
          "medium Memory)");
 }
 
+// ddprun and Python then use /tmp.
+bool goes_on_without(const HostRecord& record, const Folder& folder) {
+  return folder.purpose == "temporary files" && std::ranges::any_of(record.folders, [&](const Folder& other) {
+           return other.purpose == k_beside_tmpdir && other.path != folder.path && other.problem.empty();
+         });
+}
+
 void judge_folder(const HostRecord& record, const Folder& folder, std::vector<Finding>& findings) {
   const std::string name = fmt::format("{} ({})", folder.path, folder.purpose);
+  if (!folder.problem.empty() && goes_on_without(record, folder)) {
+    report(findings, Mark::warning, "disk", record.host,
+           fmt::format("cannot write to {}: {}; a job would use /tmp instead", name, folder.problem),
+           "create it, or set TMPDIR to another folder");
+    return;
+  }
   if (!folder.problem.empty()) {
     report(
         findings,
@@ -63,8 +78,9 @@ void judge_limits(const HostRecord& record, std::vector<Finding>& findings) {
     return found == record.limits.end() ? k_unlimited : found->second;
   };
   if (const std::uint64_t files = limit("nofile"); files < k_sparse_files) {
+    const std::uint64_t least = k_files_of_worker + static_cast<std::uint64_t>(std::max(record.workers, 1));
     report(
-        findings, files < k_few_files ? Mark::error : Mark::warning, "limits", record.host,
+        findings, files < least ? Mark::error : Mark::warning, "limits", record.host,
         fmt::format(
             "a process may open {} files (ulimit -n); data loaders and connections between ranks need more",
             files),
@@ -94,8 +110,8 @@ void judge_share(const HostRecord& record, std::vector<Finding>& findings) {
   const std::uint64_t need = k_memory_of_worker * static_cast<std::uint64_t>(std::max(record.workers, 1));
   if (record.free_memory > 0 && record.free_memory < need) {
     report(findings, Mark::warning, "memory", record.host,
-           fmt::format("{} of memory are free for {} worker(s)", facts::describe_bytes(record.free_memory),
-                       record.workers),
+           fmt::format("{} of memory are free for {}", facts::describe_bytes(record.free_memory),
+                       count_of(record.workers, "worker")),
            "ask for more memory (--mem, mem=), or see which processes use it");
   }
 }
@@ -108,6 +124,7 @@ void judge_surroundings(const HostRecord& record, std::vector<Finding>& findings
            "set PYTHON_EXEC to a Python that all nodes have, or unset it");
   }
   for (const Folder& folder : record.folders) {
+    if (folder.purpose == k_beside_tmpdir) continue;
     folder.purpose == "shared memory" && folder.problem.empty()
         ? judge_shared_memory(record, folder, findings)
         : judge_folder(record, folder, findings);

@@ -72,12 +72,14 @@ constexpr HurtfulVariable k_hurtful[] = {
      "makes every tensor ask the driver for memory"},
 };
 
+bool has_gpus(const HostRecord& record) { return !record.gpus.empty() || record.visible_gpus > 0; }
+
 bool counts(const HurtfulVariable& row, const HostRecord& record, bool several) {
   switch (row.where) {
     case Where::several_nodes:
       return several;
     case Where::gpus:
-      return !record.gpus.empty() || record.visible_gpus > 0;
+      return has_gpus(record);
     case Where::rdma:
       return record.infiniband;
     case Where::anywhere:
@@ -121,9 +123,8 @@ void judge_variables(const HostRecord& record, bool several, std::vector<Finding
            fmt::format("{}={} {}", row.name, printable(set->second, 80), row.what),
            fmt::format("unset {}, unless that is what you want", row.name));
   }
-  if (!several) return;
   judge_interface(record, "GLOO_SOCKET_IFNAME", true, findings);
-  judge_interface(record, "NCCL_SOCKET_IFNAME", false, findings);
+  if (several || has_gpus(record)) judge_interface(record, "NCCL_SOCKET_IFNAME", false, findings);
 }
 
 }  // namespace ddprun::check

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "command_line/mistaken_command.hpp"
 
 namespace ddprun::command_line {
 
@@ -39,7 +40,27 @@ constexpr const char* k_rank = "did you mean --node-rank?";
 constexpr const char* k_address = "did you mean --master-addr?";
 constexpr const char* k_port = "did you mean --master-port?";
 constexpr const char* k_local_rank = "leave it out: LOCAL_RANK is set in the environment of the workers";
+constexpr const char* k_restarts = "did you mean --max-restarts?";
 constexpr const char* k_variables = "leave it out: workers inherit the environment, so export the variable";
+constexpr const char* k_every_gpu =
+    "leave it out: ddprun starts one worker for each visible GPU; CUDA_VISIBLE_DEVICES chooses which";
+constexpr const char* k_ask_for_gpus =
+    "ask the scheduler for GPUs (sbatch, srun, qsub); --gpus-per-worker sets how many of them each worker "
+    "sees";
+constexpr const char* k_ask_for_cores =
+    "ask the scheduler for cores (sbatch, srun, qsub); --bind sets which of them each worker gets";
+constexpr const char* k_scheduler = "it is the scheduler's: give it to sbatch, srun or salloc, before ddprun";
+constexpr const char* k_of_accelerate =
+    "leave it out: ddprun reads no configuration of accelerate; export the ACCELERATE_ variable for it, or "
+    "set it in "
+    "the script (Accelerator(...))";
+constexpr const char* k_of_deepspeed =
+    "leave it out: the script calls deepspeed.initialize(); export ACCELERATE_USE_DEEPSPEED=true for a "
+    "script of "
+    "accelerate";
+constexpr const char* k_bind = "did you mean --bind?";
+constexpr const char* k_threads = "leave it out: ddprun sets OMP_NUM_THREADS; export it for another number";
+constexpr const char* k_of_mpi = "leave it out: it is mpirun's, and ddprun starts without MPI";
 
 struct Habit {
   std::string_view word;
@@ -48,6 +69,53 @@ struct Habit {
 
 // mpirun and mpiexec, srun, accelerate launch, deepspeed, horovodrun, torch.distributed.launch.
 constexpr Habit k_habits[] = {
+    {"--multi-gpu", k_every_gpu},
+    {"--gpu-ids", k_every_gpu},
+    {"--include", "--hosts names the hosts, CUDA_VISIBLE_DEVICES the GPUs of each"},
+    {"--exclude", "--hosts names the hosts, CUDA_VISIBLE_DEVICES the GPUs of each"},
+    {"--mixed-precision", k_of_accelerate},
+    {"--config-file", k_of_accelerate},
+    {"--use-fsdp", k_of_accelerate},
+    {"--dynamo-backend", k_of_accelerate},
+    {"--same-network", "leave it out: ddprun finds how the nodes reach each other"},
+    {"--num-cpu-threads-per-process", k_threads},
+    {"--use-deepspeed", k_of_deepspeed},
+    {"--deepspeed", k_of_deepspeed},
+    {"--deepspeed-config", k_of_deepspeed},
+    {"--bind-cores-to-rank", k_bind},
+    {"--enable-each-rank-log", "did you mean --logs?"},
+    {"--gpus-per-task", k_ask_for_gpus},
+    {"--gres", k_ask_for_gpus},
+    {"-G", k_ask_for_gpus},
+    {"--gpu-bind", k_ask_for_gpus},
+    {"-c", k_ask_for_cores},
+    {"--cpus-per-task", k_ask_for_cores},
+    {"--cpu-bind", k_bind},
+    {"--bind-to", k_bind},
+    {"-bind-to", k_bind},
+    {"--map-by", k_workers},
+    {"-ppn", k_workers},
+    {"-perhost", k_workers},
+    {"-p", k_scheduler},
+    {"--partition", k_scheduler},
+    {"-A", k_scheduler},
+    {"--account", k_scheduler},
+    {"--time", k_scheduler},
+    {"-J", k_scheduler},
+    {"--job-name", k_scheduler},
+    {"-w", k_hosts},
+    {"--nodelist", k_hosts},
+    {"-machinefile", k_hosts},
+    {"--mem", k_scheduler},
+    {"--exclusive", k_scheduler},
+    {"--het-group", k_scheduler},
+    {"--mpi", k_scheduler},
+    {"--mca", k_of_mpi},
+    {"-mca", k_of_mpi},
+    {"--allow-run-as-root", k_of_mpi},
+    {"--oversubscribe", k_of_mpi},
+    {"--export", k_variables},
+    {"-env", k_variables},
     {"-n", k_workers},
     {"-np", k_workers},
     {"--np", k_workers},
@@ -57,6 +125,8 @@ constexpr Habit k_habits[] = {
     {"--num-processes", k_workers},
     {"--gpus-per-node", k_workers},
     {"--num-gpus", k_workers},
+    {"--ngpus", k_workers},
+    {"--ngpus-per-node", k_workers},
     {"--ppn", k_workers},
     {"-N", k_nodes},
     {"--nodes", k_nodes},
@@ -70,7 +140,12 @@ constexpr Habit k_habits[] = {
     {"--main-process-port", k_port},
     {"--port", k_port},
     {"--local-rank", k_local_rank},
+    {"--restart", k_restarts},
+    {"--restarts", k_restarts},
+    {"--retries", k_restarts},
     {"-x", k_variables},
+    {"--env", k_variables},
+    {"--export", k_variables},
     {"-genv", k_variables},
 };
 
@@ -154,7 +229,7 @@ class Scanner {
     if (torchrun.size() == 1) return *torchrun.front();
     if (torchrun.empty() && own.size() == 1) return *own.front();
     torchrun.insert(torchrun.end(), own.begin(), own.end());
-    if (torchrun.empty()) throw unknown(word);
+    if (torchrun.empty() || advice_for_habit("--" + name)) throw unknown(word);
     throw ambiguous(word, torchrun);
   }
 
@@ -168,9 +243,10 @@ class Scanner {
   }
 
   UsageError unknown(const std::string& word) const {
-    std::string name = word.substr(0, word.find('='));
+    const std::string typed = word.substr(0, word.find('='));
+    std::string name = with_hyphens(typed);
     std::replace(name.begin(), name.end(), '_', '-');
-    const std::string what = fmt::format("unknown option {}", printable(word.substr(0, name.size())));
+    const std::string what = fmt::format("unknown option {}", printable(typed));
     if (auto advice = advice_for_habit(name)) return UsageError(what, *advice);
     std::vector<std::string> names;
     for (const OptionEntry& option : table_) names.emplace_back(option.name);

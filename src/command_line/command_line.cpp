@@ -7,10 +7,14 @@
 #include <array>
 #include <cctype>
 
+#include "allocation/detection/started.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "command_line/arguments.hpp"
+#include "command_line/lower_places.hpp"
+#include "command_line/mistaken_command.hpp"
 #include "command_line/option_table.hpp"
+#include "command_line/requirements.hpp"
 #include "command_line/version.hpp"
 #include "os/capture/optional_libraries.hpp"
 #include "output/routes.hpp"
@@ -20,16 +24,6 @@
 namespace ddprun::command_line {
 
 namespace {
-
-void apply(Draft& draft, const OptionEntry& option, const Sourced<std::string>& given) {
-  draft.origins[option.name] = given.origin;
-  draft.given[option.name] = given;
-  try {
-    option.apply(draft, {given, option.words});
-  } catch (const Unsupported& refusal) {
-    draft.unsupported.push_back(refusal);
-  }
-}
 
 // Refuses all unsupported options at once: one after the other would cost the user a try each.
 void refuse_unsupported(const std::vector<Unsupported>& refusals) {
@@ -55,12 +49,12 @@ void apply_command_line(Draft& draft, std::vector<std::string> words) {
     if (option.value == OptionValue::none) {
       app.add_flag_callback(name,
                             [&draft, &option, name] {
-                              apply(draft, option, {"1", name});
+                              apply_option(draft, option, {"1", name});
                             })
           ->take_last();
     } else {
       const auto set = [&draft, &option, name](const std::string& text) {
-        apply(draft, option, {text, name});
+        apply_option(draft, option, {text, name});
       };
       const bool each_counts = option.name == std::string_view("stage");
       app.add_option_function<std::string>(name, set)->take_last()->trigger_on_parse(each_counts);
@@ -72,61 +66,6 @@ void apply_command_line(Draft& draft, std::vector<std::string> words) {
   } catch (const CLI::ParseError& error) {
     throw UsageError(fmt::format("the command line cannot be read: {}", printable(error.what())),
                      "ddprun --help lists the options");
-  }
-}
-
-bool flag_is_on(const Sourced<std::string>& given) {
-  const auto number = parse_integer(trim(given.value));
-  if (!number) {
-    throw UsageError(fmt::format("{} is not a number: '{}'", given.origin, printable(given.value)),
-                     "set it to 1 for on or 0 for off, or unset it");
-  }
-  return *number != 0;
-}
-
-// Options that contradict each other: the one from the source that counts more wins.
-constexpr std::array<std::array<std::string_view, 2>, 6> k_rivals{{{"verbose", "quiet"},
-                                                                   {"use-env", "no-use-env"},
-                                                                   {"hosts", "hostfile"},
-                                                                   {"hosts", "node-rank"},
-                                                                   {"hostfile", "node-rank"},
-                                                                   {"bind", "numa-binding"}}};
-
-bool is_settled(const options::GivenOptions& above, std::string_view name) {
-  const auto given = [&](std::string_view other) { return above.contains(std::string(other)); };
-  return given(name) || std::ranges::any_of(k_rivals, [&](const auto& pair) {
-           return (pair[0] == name && given(pair[1])) || (pair[1] == name && given(pair[0]));
-         });
-}
-
-// Applies a value from a lower layer. A flag that is off here is not asked for further down.
-void apply_below(Draft& draft, const options::GivenOptions& above, const OptionEntry& option,
-                 const Sourced<std::string>& given) {
-  if (is_settled(above, option.name)) return;
-  if (option.value == OptionValue::none && !flag_is_on(given)) {
-    draft.given[option.name] = given;
-    return;
-  }
-  apply(draft, option, given);
-}
-
-void apply_variables(Draft& draft, const facts::Environment& environment) {
-  for (const auto name_of : {&own_variable_of, &variable_of}) {
-    const options::GivenOptions above = draft.given;
-    for (const OptionEntry& option : option_table()) {
-      const auto variable = environment.find(name_of(option));
-      if (variable == environment.end()) continue;
-      apply_below(draft, above, option, {variable->second, variable->first});
-    }
-  }
-}
-
-void apply_layers(Draft& draft, const OptionLayers& layers) {
-  for (const std::vector<facts::OptionText>& layer : layers) {
-    const options::GivenOptions above = draft.given;
-    for (const facts::OptionText& text : layer) {
-      apply_below(draft, above, find_configured(text), {text.text, text.origin});
-    }
   }
 }
 
@@ -217,10 +156,9 @@ void check_spares(const options::Options& options) {
 
 void settle_elastic(Draft& draft) {
   const options::Options& options = draft;
-  const auto grow = draft.origins.find("grow");
   if (!options::outlives_nodes(options)) {
-    if (grow == draft.origins.end()) return;
-    throw UsageError(grow->second + " requires --nnodes MIN:MAX or --spares",
+    if (!is_typed(draft, "grow")) return;
+    throw UsageError("--grow requires --nnodes MIN:MAX or --spares",
                      "the number of nodes is fixed otherwise");
   }
   check_spares(options);
@@ -299,7 +237,8 @@ void settle_program(Draft& draft) {
                        "give the path of a script");
     }
   } else if (options.local_rank_argument && options.no_python) {
-    throw UsageError("--no-python and --no-use-env contradict each other",
+    throw UsageError(fmt::format("{} and {} contradict each other", draft.origins["no-python"],
+                                 draft.origins["no-use-env"]),
                      "leave out --no-use-env: a program reads LOCAL_RANK; ${local_rank} in its arguments is "
                      "replaced by the number");
   } else if (options.module && options.no_python) {
@@ -307,9 +246,9 @@ void settle_program(Draft& draft) {
         fmt::format("{} and {} contradict each other", draft.origins["module"], draft.origins["no-python"]),
         "leave out one of them: a module needs python to run it");
   }
-  if (options.gpus && options.topology.empty()) {
+  if (is_typed(draft, "gpus") && options.topology.empty()) {
     throw UsageError(
-        options.gpus->origin + " requires --topology: it sets the GPU count of the described node",
+        "--gpus requires --topology: it sets the GPU count of the described node",
         "--nproc-per-node sets the number of workers on each node (default: one per visible GPU)");
   }
   const bool runs_nothing = options.print_config || options.check.wanted || !options.capture_file.empty() ||
@@ -320,37 +259,33 @@ void settle_program(Draft& draft) {
   }
 }
 
-void check_watch(const options::Options& options) {
-  if (options.watch && !options.status) throw UsageError("--watch requires --status", "add --status");
-}
-
-void check_check(const Draft& draft) {
-  if (draft.origins.contains("check")) return;
-  for (const char* name : {"strict", "exclude-file"}) {
-    const auto given = draft.origins.find(name);
-    if (given != draft.origins.end()) throw UsageError(given->second + " requires --check", "add --check");
-  }
-}
-
 void refuse_together(const Draft& draft, const char* one, const char* other) {
-  if (draft.origins.count(one) == 0 || draft.origins.count(other) == 0) return;
-  throw UsageError(fmt::format("--{} and --{} contradict each other", one, other), "leave out one of them");
+  const auto first = draft.origins.find(one);
+  const auto second = draft.origins.find(other);
+  if (first == draft.origins.end() || second == draft.origins.end()) return;
+  throw UsageError(fmt::format("{} and {} contradict each other", first->second, second->second),
+                   "leave out one of them");
 }
 
 void settle_binding(Draft& draft) {
   if (draft.origins.count("bind") != 0 && draft.origins.count("numa-binding") != 0) {
-    throw UsageError("--bind and --numa-binding name the same option, but both are given",
+    throw UsageError(fmt::format("{} and {} name the same option, but both are given", draft.origins["bind"],
+                                 draft.origins["numa-binding"]),
                      "leave out one of them");
   }
   const options::Options& options = draft;
   if (options.bind.mode != options::BindMode::none) return;
+  const std::string unbound = options.bind.origin + " none";
+  const bool unbound_typed = is_typed(draft, "bind") || is_typed(draft, "numa-binding");
+  if (unbound_typed && !is_typed(draft, "omp-places")) draft.omp_places = false;
+  if (unbound_typed && !is_typed(draft, "membind")) draft.memory_bind.value = options::MemoryBind::automatic;
   if (options.omp_places) {
-    throw UsageError("--omp-places and --bind none contradict each other",
+    throw UsageError(fmt::format("{} and {} contradict each other", draft.origins["omp-places"], unbound),
                      "leave out one of them: OMP_PLACES requires bound workers");
   }
   const options::MemoryBind memory = options.memory_bind.value;
   if (memory == options::MemoryBind::automatic || memory == options::MemoryBind::none) return;
-  throw UsageError("--membind and --bind none contradict each other",
+  throw UsageError(fmt::format("{} and {} contradict each other", options.memory_bind.origin, unbound),
                    "leave out one of them: --membind uses the NUMA nodes of a worker's cores");
 }
 
@@ -360,8 +295,19 @@ void settle_shutdown(Draft& draft, const facts::Environment& environment) {
   const auto& table = option_table();
   const auto option = std::ranges::find_if(
       table, [](const OptionEntry& each) { return std::string_view(each.name) == "shutdown-timeout"; });
-  apply(draft, *option, {variable->second, variable->first});
+  apply_option(draft, *option, {variable->second, variable->first});
 }
+
+// Of an option that was typed the user hears in any case.
+void note_no_effect(Draft& draft, const std::string& origin, const std::string& why,
+                    const std::string& hint) {
+  const bool typed = origin.starts_with("--");
+  allocation::Notice notice{origin + " has no effect" + (typed ? ": " + why : ""), typed ? hint : why};
+  (typed ? draft.warnings : draft.notices).push_back(std::move(notice));
+}
+
+constexpr const char* k_no_restarts = "no restarts are asked for (--max-restarts)";
+constexpr const char* k_ask_for_restarts = "add --max-restarts N";
 
 // Settles the restarts. --restart-policy never is --max-restarts 0: the workers, the other agents and the
 // plan see that number.
@@ -373,11 +319,10 @@ void settle_restarts(Draft& draft) {
   for (const char* name : {"restart-policy", "min-progress", "no-restart-on", "restart-backoff"}) {
     const auto given = draft.origins.find(name);
     if (given == draft.origins.end() || given->second == options.max_restarts.origin) continue;
-    if (none) note(draft, given->second + " has no effect", "no restarts are asked for (--max-restarts)");
+    if (none) note_no_effect(draft, given->second, k_no_restarts, k_ask_for_restarts);
   }
   if (options.restarts.standby.value && none && !options::outlives_nodes(options)) {
-    note(draft, options.restarts.standby.origin + " has no effect",
-         "no restarts are asked for (--max-restarts)");
+    note_no_effect(draft, options.restarts.standby.origin, k_no_restarts, k_ask_for_restarts);
   } else if (options.restarts.standby.value && !options.hang.inspect.value) {
     note(draft, options.restarts.standby.origin + " has no effect",
          "it requires the inspection module, which " + options.hang.inspect.origin + " leaves out");
@@ -391,7 +336,7 @@ void settle_restarts(Draft& draft) {
 void settle_output(Draft& draft, const facts::Environment& environment) {
   refuse_together(draft, "logs", "log-dir");
   for (const char* name : {"log-rotate", "timestamps", "log-compress"}) {
-    if (draft.origins.count(name) == 0 || output::wants_files(draft.output)) continue;
+    if (!is_typed(draft, name) || output::wants_files(draft.output)) continue;
     throw UsageError(fmt::format("--{} requires log files, but none are written", name),
                      "add --logs FOLDER, or leave it out");
   }
@@ -404,6 +349,7 @@ void settle(Draft& draft, const facts::Environment& environment) {
   refuse_together(draft, "verbose", "quiet");
   refuse_together(draft, "capture", "snapshot");
   refuse_together(draft, "use-env", "no-use-env");
+  refuse_together(draft, "gpus-per-worker", "workers-per-gpu");
   refuse_together(draft, "hosts", "hostfile");
   refuse_together(draft, "hosts", "node-rank");
   refuse_together(draft, "hostfile", "node-rank");
@@ -417,21 +363,42 @@ void settle(Draft& draft, const facts::Environment& environment) {
   settle_restarts(draft);
   settle_output(draft, environment);
   settle_binding(draft);
-  check_watch(draft);
-  check_check(draft);
+  check_requirements(draft);
+  warn_of_no_effect(draft);
   if (!draft.snapshot_file.empty() && draft.dry_run == options::DryRun::off) {
     draft.dry_run = options::DryRun::text;
   }
   settle_program(draft);
 }
 
+// The words after the options are a script, but for options that use them otherwise.
+void judge_command(Draft& draft, const TypedWords& typed) {
+  if (draft.command.empty()) return;
+  if (!draft.timeline_file.empty()) {
+    throw UsageError(fmt::format("unexpected argument {} after --timeline {}",
+                                 printable(draft.command.front()), printable(draft.timeline_file)),
+                     fmt::format("the file to write follows -o: -o {}", printable(draft.command.front())));
+  }
+  if (draft.status || draft.stacks) return;
+  refuse_mistaken_command(draft, typed);
+  if (auto notice = find_behind_script(draft, typed)) draft.warnings.push_back(std::move(*notice));
+}
+
+// Where another ddprun started this one, that has shown the warnings.
+Advice make_advice(const Draft& draft, const TypedWords& typed, const facts::Environment& environment) {
+  const bool is_started = environment.contains(allocation::k_started_hosts_variable);
+  return {is_started ? std::vector<allocation::Notice>{} : draft.warnings,
+          draft.command.empty() ? std::string() : hint_where_missing(draft, typed)};
+}
+
 }  // namespace
 
 std::variant<options::Options, Printed> parse_command_line(const std::vector<std::string>& arguments,
                                                            const facts::Environment& environment,
-                                                           const OptionLayers& layers) {
+                                                           const OptionLayers& layers, Advice* advice) {
   Arguments normalised = normalise_arguments(arguments, option_table());
   Draft draft;
+  const TypedWords typed = split_typed(arguments, normalised.options, normalised.command.size());
   apply_command_line(draft, std::move(normalised.options));
   if (draft.help) return Printed{render_help()};
   if (draft.help_all) return Printed{render_help_all()};
@@ -439,9 +406,12 @@ std::variant<options::Options, Printed> parse_command_line(const std::vector<std
   if (!draft.completion.empty()) return Printed{render_completion(draft.completion)};
   draft.command = std::move(normalised.command);
   apply_variables(draft, environment);
-  apply_layers(draft, layers);
+  apply_layers(draft, environment, layers);
   refuse_unsupported(draft.unsupported);
+  warn_of_unknown_variables(draft, environment);
   settle(draft, environment);
+  judge_command(draft, typed);
+  if (advice != nullptr) *advice = make_advice(draft, typed, environment);
   return std::move(static_cast<options::Options&>(draft));
 }
 

@@ -17,12 +17,19 @@ struct Printed {
   int exit_code = 0;
 };
 
+// What a launch says beside its options.
+struct Advice {
+  std::vector<allocation::Notice> warnings;  // what was probably not meant, for every user to see
+  std::string where_missing;                 // the hint if there is no such script; empty: the usual one
+};
+
 // Parses `arguments`, argv without the program's name. What counts most: the command line, the DDPRUN_
 // variable, the PET_ variable, then `layers` in their order; what is given above is not looked at below.
 // Throws UsageError naming the option, the variable, or the file and the line.
 std::variant<options::Options, Printed> parse_command_line(const std::vector<std::string>& arguments,
                                                            const facts::Environment& environment,
-                                                           const OptionLayers& layers = {});
+                                                           const OptionLayers& layers = {},
+                                                           Advice* advice = nullptr);
 
 // Renders the help in at most 80 columns and 24 lines.
 std::string render_help();

@@ -13,9 +13,10 @@ namespace ddprun::command_line {
 
 namespace {
 
-// Reports whether the option prints something and ends, or is about a single run.
+// These print something and end, or are about a single run: in a file they would do so in place of every run.
 bool belongs_on_command_line(const OptionEntry& option) {
-  static const std::vector<std::string_view> k_single{"capture", "snapshot", "dry-run", "print-config"};
+  static const std::vector<std::string_view> k_single{
+      "capture", "snapshot", "dry-run", "print-config", "status", "stacks", "watch", "timeline", "output"};
   return option.group == OptionGroup::about || std::ranges::find(k_single, option.name) != k_single.end();
 }
 
@@ -35,6 +36,36 @@ std::string own_variable_of(const OptionEntry& option) {
   std::string variable = "DDPRUN_" + to_upper(name);
   std::ranges::replace(variable, '-', '_');
   return variable;
+}
+
+void refuse_query(const OptionEntry& option, const Sourced<std::string>& given) {
+  if (option.name != std::string_view("check")) return;
+  if (given.value == "auto" || !options::parse_check(given.value, given.origin).wanted) return;
+  throw UsageError(fmt::format("{} cannot be '{}', which would check in place of every run", given.origin,
+                               printable(given.value)),
+                   "give auto, which checks before each run, or give --check on the command line");
+}
+
+std::optional<std::string> configured_value(const OptionEntry& option, const facts::OptionText& text) {
+  const std::vector<std::string> words = split_words(option.words);
+  const bool on = text.text == "true";
+  const bool off = text.text == "false";
+  if (option.value == OptionValue::none) {
+    const auto number = parse_integer(text.text);
+    if (!on && !off && !number)
+      throw UsageError(fmt::format("{} is neither true nor false: '{}'", text.origin, printable(text.text)),
+                       "write true or false, without quotes");
+    return off || number == 0 ? std::nullopt : std::optional<std::string>("1");
+  }
+  if (!on && !off) return text.text;
+  if (option.value == OptionValue::optional) {
+    if (on) return words.empty() ? "" : words.front();
+    return std::ranges::find(words, "off") != words.end() ? std::optional<std::string>("off") : std::nullopt;
+  }
+  throw UsageError(
+      fmt::format("{} needs a value and cannot be {}", text.origin, text.text),
+      on ? fmt::format("write the value that --{}={} has on the command line", option.name, option.metavar)
+         : "leave it out for the default");
 }
 
 const OptionEntry& find_configured(const facts::OptionText& text) {

@@ -19,6 +19,13 @@ using OptionLayers = std::vector<std::vector<facts::OptionText>>;
 // ddprun itself uses between its processes, DDPRUN_HOSTS and DDPRUN_NODE_RANK.
 std::string own_variable_of(const OptionEntry& option);
 
+// Throws UsageError for a value that would make a query of every run: --check in a file or a variable.
+void refuse_query(const OptionEntry& option, const Sourced<std::string>& given);
+
+// The text of an option in a file, as the command line would have it: true is the option without a value.
+// Nothing where it is off. Throws UsageError where it needs a value and has none.
+std::optional<std::string> configured_value(const OptionEntry& option, const facts::OptionText& text);
+
 // Throws UsageError for a name that is no option, or one of an option that belongs on the command line.
 const OptionEntry& find_configured(const facts::OptionText& text);
 

@@ -48,7 +48,14 @@ constexpr OptionEntry with_letter(char letter, OptionEntry option) {
 
 constexpr std::int64_t k_most = std::numeric_limits<int>::max();
 
+// --nnodes=$NODES where NODES is not set.
+inline UsageError no_value(const Given& given) {
+  return UsageError(given.origin + " has no value",
+                    "the variable that should give it may not be set: set it, or leave the option out");
+}
+
 inline UsageError not_a(const Given& given, std::string_view thing, std::string hint) {
+  if (given.value.empty()) return no_value(given);
   return UsageError(fmt::format("{} is not {}: '{}'", given.origin, thing, printable(given.value)),
                     std::move(hint));
 }

@@ -43,6 +43,7 @@ constexpr OptionEntry k_program_and_workers[] = {
     word_value("nproc-per-node", "N", "auto gpu cpu xpu", torchrun, workers,
                "workers per node: a number, auto, gpu, cpu or xpu (default: one per visible GPU, else 1)",
                [](Draft& draft, const Given& given) {
+                 if (given.value.empty()) throw no_value(given);
                  draft.workers = options::parse_workers_per_node(given.value, given.origin);
                  if (draft.workers.kind == options::WorkersKind::number) {
                    draft.place.workers_per_node = sourced(draft.workers.number, given.origin);
@@ -52,6 +53,7 @@ constexpr OptionEntry k_program_and_workers[] = {
           "number of nodes, or MIN:MAX to continue with MIN nodes or more (default: those of the allocation, "
           "else 1)",
           [](Draft& draft, const Given& given) {
+            if (given.value.empty()) throw no_value(given);
             const options::NodeRange range = options::parse_node_range(given.value, given.origin);
             draft.place.nodes = sourced(range.most, given.origin);
             draft.least_nodes.reset();
@@ -209,6 +211,15 @@ constexpr OptionEntry k_binding[] = {
             draft.gpus_per_worker =
                 number_from(given, options::k_max_workers, "a number of GPUs", "give 1 or more");
             if (draft.gpus_per_worker.value < 1) throw not_a(given, "a number of GPUs", "give 1 or more");
+          }),
+    value("workers-per-gpu", "N", own, binding,
+          "start N workers for each GPU; each sees that GPU only, as LOCAL_RANK 0 (default: one, which sees "
+          "all)",
+          [](Draft& draft, const Given& given) {
+            const Sourced<int> number =
+                number_from(given, options::k_max_workers, "a number of workers", "give 1 or more");
+            if (number.value < 1) throw not_a(given, "a number of workers", "give 1 or more");
+            draft.gpus_per_worker = sourced(1, given.origin);  // how many share it: Options::given
           }),
     word_value(
         "nic", "HOW", "auto none", own, binding,

@@ -121,10 +121,13 @@ constexpr OptionEntry k_failures[] = {
                    "ask the scheduler to run the job again, at most N times, when workers end after "
                    "--signal-before-end's signal or with a code of --requeue-on (default: off)",
                    [](Draft& draft, const Given& given) {
+                     if (given.value.empty()) {
+                       draft.time_limit.requeue = sourced(0, given.origin);
+                       return;
+                     }
                      draft.time_limit.requeue =
-                         given.value.empty()
-                             ? sourced(0, given.origin)
-                             : number_from(given, k_most, "a number of times", "leave it out for no limit");
+                         number_from(given, k_most, "a number of times", "leave it out for no limit");
+                     if (draft.time_limit.requeue->value == 0) draft.time_limit.requeue.reset();
                    }),
     value("requeue-on", "CODES", own, failures, "exit codes that requeue the job, as in 85 (default: none)",
           [](Draft& draft, const Given& given) {

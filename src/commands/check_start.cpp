@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "check/finding.hpp"
 #include "console/log.hpp"
-#include "os/atomic_file.hpp"
+#include "os/files/slow_files.hpp"
 #include "os/system_failure.hpp"
 #include "plan/worker_command.hpp"
 #include "probes/node_record.hpp"
@@ -39,7 +39,7 @@ std::string describe(const check::Finding& finding, const std::string& host) {
 void exclude(const plan::NodeProposal& node) {
   const std::string& file = node.options.check.exclude_file;
   if (file.empty()) return;
-  if (const std::string problem = os::append_line(file, node.host); !problem.empty())
+  if (const std::string problem = os::append_slow_line(file, node.host); !problem.empty())
     console::say_notice(fmt::format("cannot write {} on {}: {}", file, node.host, problem),
                         "name another file with --exclude-file");
 }

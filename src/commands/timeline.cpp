@@ -4,8 +4,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "commands/write_file.hpp"
 #include "events/timeline.hpp"
-#include "os/atomic_file.hpp"
 #include "os/read_file.hpp"
 
 namespace ddprun::commands {
@@ -27,10 +27,7 @@ std::string draw_timeline(const options::Options& options) {
   }
   const std::string& output = options.output_file;
   if (output.empty() || output == "-") return events::render_timeline_text(timeline);
-  const std::string why = os::replace_file(output, events::render_timeline_html(timeline));
-  if (!why.empty()) {
-    throw Error(fmt::format("cannot write {}: {}", printable(output), why), "name another file with -o");
-  }
+  write_file(output, events::render_timeline_html(timeline), "name another file with -o");
   return {};
 }
 

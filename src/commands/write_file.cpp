@@ -2,17 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "base/error.hpp"
+#include "base/text.hpp"
+#include "os/files/slow_files.hpp"
 
 namespace ddprun::commands {
 
 void write_file(const std::string& path, const std::string& text, const char* hint) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) throw Error(fmt::format("cannot write {}", path), hint);
+  const std::string why = os::replace_slow_file(path, text);
+  if (!why.empty()) throw Error(fmt::format("cannot write {}: {}", printable(path), why), hint);
 }
 
 }  // namespace ddprun::commands

@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <set>
 #include <string_view>
+#include <vector>
+
+#include "base/text.hpp"
 
 namespace ddprun::events {
 
@@ -22,9 +28,15 @@ std::string escape_label(std::string_view text) {
   return escaped;
 }
 
+// A comment to Prometheus: job="NAME"} HOST PID STARTED.
+constexpr std::string_view k_keeper = "# kept by {job=\"";
+constexpr std::string_view k_running = "ddprun_running{job=\"";
+
 class Text {
  public:
-  explicit Text(const std::string& job) : job_(escape_label(job)) {}
+  Text(const std::string& job, const MetricsKeeper& keeper) : job_(escape_label(job)) {
+    text_ = fmt::format("{}{}\"}} {} {} {}\n", k_keeper, job_, keeper.host, keeper.pid, keeper.started);
+  }
 
   void family(const char* name, const char* type, const char* help) {
     name_ = name;
@@ -45,6 +57,53 @@ class Text {
   std::string text_;
 };
 
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return lines;
+}
+
+// Of a sample or a keeper's line: the name of its job, as it is written; empty: it has none.
+std::string_view job_of(std::string_view line) {
+  constexpr std::string_view k_label = "{job=\"";
+  const std::size_t start = line.find(k_label);
+  if (start == std::string_view::npos) return {};
+  line.remove_prefix(start + k_label.size());
+  for (std::size_t i = 0; i < line.size(); i += line[i] == '\\' ? 2U : 1U) {
+    if (line[i] == '"') return line.substr(0, i);
+  }
+  return {};
+}
+
+// "ddprun_running" of "ddprun_running{job=...} 1".
+std::string_view family_of(std::string_view sample) { return sample.substr(0, sample.find('{')); }
+
+std::optional<MetricsKeeper> parse_keeper(std::string_view line) {
+  const auto words = split_words(line.substr(std::min(line.size(), line.rfind("\"} ") + 3)));
+  if (!line.starts_with(k_keeper) || words.size() != 3) return std::nullopt;
+  const auto pid = parse_integer(words[1]);
+  const auto started = parse_integer(words[2]);
+  if (!pid || !started) return std::nullopt;
+  return MetricsKeeper{words[0], static_cast<int>(*pid), static_cast<std::uint64_t>(*started)};
+}
+
+// The jobs of a file whose keeper runs, other than `own`.
+std::set<std::string_view> running_jobs(const std::vector<std::string_view>& lines, std::string_view own,
+                                        const std::function<bool(const MetricsKeeper&)>& runs) {
+  std::set<std::string_view> kept, running;
+  for (const std::string_view line : lines) {
+    const std::string_view job = job_of(line);
+    const auto keeper = parse_keeper(line);
+    if (keeper && job != own && runs(*keeper)) kept.insert(job);
+    if (line.starts_with(k_running) && line.ends_with("} 1") && kept.contains(job)) running.insert(job);
+  }
+  return running;
+}
+
 double seconds(std::int64_t milliseconds) { return static_cast<double>(milliseconds) / 1000; }
 
 }  // namespace
@@ -52,7 +111,7 @@ double seconds(std::int64_t milliseconds) { return static_cast<double>(milliseco
 bool JobMetrics::note(const Event& event) {
   switch (event.kind) {
     case EventKind::begin:
-      *this = {};
+      *this = JobMetrics(keeper_);
       job_ = event.job;
       began_ = event.unix_milliseconds;
       return true;
@@ -83,7 +142,7 @@ bool JobMetrics::note(const Event& event) {
 }
 
 std::string JobMetrics::render() const {
-  Text text(job_);
+  Text text(job_, keeper_);
   text.single("start_time_seconds", "gauge", "When the job began, in Unix seconds.", seconds(began_));
   text.single("running", "gauge", "1 until the job has ended.", ended_ == 0 ? 1 : 0);
   text.single("nodes", "gauge", "Nodes of the job.", nodes_);
@@ -102,6 +161,26 @@ std::string JobMetrics::render() const {
     text.single("exit_code", "gauge", "The exit code of the job.", exit_code_);
   }
   return text.text();
+}
+
+std::string merge_metrics(std::string_view text, std::string_view before,
+                          const std::function<bool(const MetricsKeeper&)>& runs) {
+  const std::vector<std::string_view> own = lines_of(text);
+  const std::vector<std::string_view> found = lines_of(before);
+  const auto jobs = running_jobs(found, own.empty() ? "" : job_of(own.front()), runs);
+  std::string keepers, merged;
+  std::map<std::string_view, std::string> others;  // samples by family, which has to be in one place
+  for (const std::string_view line : found) {
+    if (!jobs.contains(job_of(line))) continue;
+    (line.starts_with('#') ? keepers : others[family_of(line)]).append(line).push_back('\n');
+  }
+  for (const std::string_view line : own) {
+    merged.append(line).push_back('\n');
+    constexpr std::string_view k_type = "# TYPE ";
+    if (line.starts_with(k_type))
+      merged += others[line.substr(k_type.size(), line.rfind(' ') - k_type.size())];
+  }
+  return keepers + merged;
 }
 
 }  // namespace ddprun::events

@@ -2,20 +2,33 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "events/event.hpp"
 
 namespace ddprun::events {
 
+// The process that keeps a job's metrics in a file, which other jobs may use too.
+struct MetricsKeeper {
+  std::string host;
+  int pid = 0;
+  std::uint64_t started = 0;  // as /proc says, so that another process of the number is told from it
+
+  bool operator==(const MetricsKeeper&) const = default;
+};
+
 class JobMetrics {
  public:
+  explicit JobMetrics(MetricsKeeper keeper = {}) : keeper_(std::move(keeper)) {}
   // Notes the event; reports whether the text has changed. What each worker does is not in it.
   bool note(const Event& event);
   std::string render() const;
 
  private:
+  MetricsKeeper keeper_;
   std::string job_;
   std::int64_t began_ = 0;
   std::int64_t ended_ = 0;
@@ -28,5 +41,10 @@ class JobMetrics {
   double lost_seconds_ = 0;
   std::map<std::string, int> restarts_;  // number by cause: "exit_code_1", "SIGSEGV"
 };
+
+// `text`, what render() has made, with what `before`, the file as it is, has of other jobs that still run:
+// their keeper does, as `runs` says.
+std::string merge_metrics(std::string_view text, std::string_view before,
+                          const std::function<bool(const MetricsKeeper&)>& runs);
 
 }  // namespace ddprun::events

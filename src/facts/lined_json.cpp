@@ -51,6 +51,27 @@ void note_lines(LinedJson& source, const LinedJson::Json& value, int line,
   }
 }
 
+// The number after `word` in the parser's message; 0 where there is none.
+int number_after(std::string_view message, std::string_view word) {
+  const std::size_t at = message.find(word);
+  if (at == std::string_view::npos) return 0;
+  const std::string_view rest = message.substr(at + word.size());
+  return static_cast<int>(parse_integer(rest.substr(0, rest.find_first_not_of("0123456789"))).value_or(0));
+}
+
+// "[json.exception.parse_error.101] parse error at line 3, column 1: syntax error while parsing object key -
+// unexpected '}'; expected string literal" as a complaint with that place.
+[[noreturn]] void fail_at(const LinedJson& source, std::string_view message, int line) {
+  constexpr std::string_view k_dash = " - ";
+  const int known = number_after(message, " at line ");
+  const int column = number_after(message, ", column ");
+  const std::size_t dash = message.find(k_dash);
+  std::string why = "it is not JSON";
+  if (dash != std::string_view::npos)
+    why += fmt::format(" ({})", printable(message.substr(dash + k_dash.size())));
+  source.fail(known == 0 ? line : known, why, column);
+}
+
 // Gives the lines of all keys in their order.
 std::vector<int> parse(LinedJson& source, const std::string& text) {
   int line = 1;
@@ -70,6 +91,8 @@ std::vector<int> parse(LinedJson& source, const std::string& text) {
   try {
     source.json = LinedJson::Json::parse(LineCountingIterator(text.data(), &line),
                                          LineCountingIterator(text.data() + text.size(), &line), check);
+  } catch (const LinedJson::Json::parse_error& error) {
+    fail_at(source, error.what(), line);
   } catch (const LinedJson::Json::exception&) {
     source.fail(line, "it is not JSON");
   }
@@ -83,8 +106,9 @@ int LinedJson::line_of(const LinedJson::Json& value) const {
   return line == lines.end() ? 1 : line->second;
 }
 
-void LinedJson::fail(int line, const std::string& why) const {
-  const std::string where = line == 0 ? "" : fmt::format(", line {}", line);
+void LinedJson::fail(int line, const std::string& why, int column) const {
+  std::string where = line == 0 ? "" : fmt::format(", line {}", line);
+  if (column > 0) where += fmt::format(", column {}", column);
   throw UsageError(fmt::format("cannot use {}{}: {}", subject, where, why), hint);
 }
 

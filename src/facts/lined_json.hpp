@@ -20,8 +20,9 @@ struct LinedJson {
   std::map<const Json*, int> lines;  // line of each member's key
 
   int line_of(const Json& value) const;
-  // Throws UsageError "cannot use <subject>, line N: <why>"; line 0 is the file as a whole.
-  [[noreturn]] void fail(int line, const std::string& why) const;
+  // Throws UsageError "cannot use <subject>, line N, column M: <why>"; line 0 is the file as a whole, column
+  // 0 is left out.
+  [[noreturn]] void fail(int line, const std::string& why, int column = 0) const;
 };
 
 // Refuses what is no object, repeated keys, deep nesting and more than `limit` bytes.

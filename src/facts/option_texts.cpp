@@ -16,7 +16,7 @@ constexpr const char* k_config_hint =
 
 std::string text_of(const LinedJson& source, const LinedJson::Json& value, const std::string& name) {
   const int line = source.line_of(value);
-  if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
+  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
   if (value.is_number()) return value.dump();
   if (!value.is_string()) source.fail(line, name + " must be text, a number, true or false");
   const auto& text = value.get_ref<const std::string&>();

@@ -15,8 +15,8 @@ constexpr auto k_captured_prefixes = std::to_array<std::string_view>(
      "SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PBS_", "LSB_", "LSF_", "FLUX_", "SGE_", "OAR_", "COBALT_",
      "PJM_", "CSM_",
      // MPI launchers and their libraries
-     "PMI_", "PMI2_", "PMIX_", "PALS_", "OMPI_", "PRTE_", "ORTE_", "MV2_", "MPI_", "MPICH_", "MPIR_", "HYDI_",
-     "HYDRA_", "I_MPI_", "JSM_", "PLE_", "FLIB_", "CRAY_", "FI_", "UCX_",
+     "PMI_", "PMI2_", "PMIX_", "PALS_", "OMPI_", "PRTE_", "ORTE_", "MV2_", "MPI_", "MPT_", "MPICH_", "MPIR_",
+     "HYDI_", "HYDRA_", "I_MPI_", "JSM_", "PLE_", "FLIB_", "CRAY_", "FI_", "UCX_",
      // services that start one ddprun a node
      "SKYPILOT_", "DSTACK_", "SM_", "AZUREML_", "AZ_", "CLOUD_ML_", "MLP_", "ARNOLD_", "VC_", "MA_",
      "LEPTON_", "BEAKER_", "LWS_", "RUNAI_", "K_MPI_", "_CONDOR_",
@@ -81,12 +81,39 @@ constexpr auto k_captured_names = std::to_array<std::string_view>({
 });
 
 // Processes of schedulers and MPI launchers; their arguments say which step and host started us.
-constexpr auto k_launcher_programs = std::to_array<std::string_view>(
-    {"slurmstepd:", "slurmd",     "srun",    "sbatch",  "salloc",     "mpiexec",         "mpiexec.hydra",
-     "mpirun",      "orted",      "prted",   "prterun", "prun",       "hydra_pmi_proxy", "hydra_bstrap_proxy",
-     "pmi_proxy",   "palsd",      "pbs_mom", "pbsdsh",  "pbs_attach", "pbs_tmrsh",       "flux",
-     "flux-broker", "flux-shell", "jsrun",   "jsmd",    "blaunch",    "sge_shepherd",    "qrsh",
-     "oarsh",       "pjrsh",      "sshd:"});
+constexpr auto k_launcher_programs = std::to_array<std::string_view>({"slurmstepd:",
+                                                                      "slurmd",
+                                                                      "srun",
+                                                                      "sbatch",
+                                                                      "salloc",
+                                                                      "mpiexec",
+                                                                      "mpiexec.hydra",
+                                                                      "mpirun",
+                                                                      "orted",
+                                                                      "prted",
+                                                                      "prterun",
+                                                                      "prun",
+                                                                      "hydra_pmi_proxy",
+                                                                      "hydra_bstrap_proxy",
+                                                                      "pmi_proxy",
+                                                                      "palsd",
+                                                                      "pbs_mom",
+                                                                      "pbsdsh",
+                                                                      "pbs_attach",
+                                                                      "pbs_tmrsh",
+                                                                      "flux",
+                                                                      "flux-broker",
+                                                                      "flux-shell",
+                                                                      "jsrun",
+                                                                      "jsmd",
+                                                                      "blaunch",
+                                                                      "sge_shepherd",
+                                                                      "qrsh",
+                                                                      "oarsh",
+                                                                      "pjrsh",
+                                                                      "sshd:",
+                                                                      "mpiexec_mpt",
+                                                                      "arrayd"});
 
 const std::string k_nothing;
 

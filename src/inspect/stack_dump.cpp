@@ -21,6 +21,11 @@ std::optional<Frame> parse_frame(const std::string& line) {
                rest.substr(in + 4)};
 }
 
+constexpr std::string_view k_fatal = "Fatal Python error: ";
+constexpr std::size_t k_most_crash_frames = 12;
+
+bool begins_thread(const std::string& line) { return line.ends_with("(most recent call first):"); }
+
 }  // namespace
 
 bool add_stack_dump(RankView& view, std::string_view text) {
@@ -38,6 +43,29 @@ bool add_stack_dump(RankView& view, std::string_view text) {
   view.stack = std::move(stack);
   view.threads = std::string(text.substr(0, k_most_threads_text));
   return true;
+}
+
+// faulthandler writes the main thread last.
+std::vector<std::string> crash_lines(std::string_view text) {
+  const std::size_t begin = text.rfind(k_fatal);
+  if (begin == std::string_view::npos) return {};
+  const std::vector<std::string> lines = split(text.substr(begin), '\n');
+  std::vector<std::string> stack;
+  bool of_crash = false;
+  for (const std::string& line : lines) {
+    if (begins_thread(line)) {
+      if (of_crash && !stack.empty()) break;
+      of_crash = line.starts_with("Current thread");
+      stack.clear();
+    } else if (parse_frame(line) && stack.size() < k_most_crash_frames) {
+      stack.push_back(line);
+    }
+  }
+  if (stack.empty()) return {};
+  const std::string heading =
+      of_crash ? "most recent call first:" : "the main thread, most recent call first:";
+  stack.insert(stack.begin(), {lines.front(), heading});
+  return stack;
 }
 
 }  // namespace ddprun::inspect

@@ -1,7 +1,9 @@
 // Output of Python's faulthandler about all threads when it gets its signal.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "inspect/rank_view.hpp"
 
@@ -15,5 +17,9 @@ namespace ddprun::inspect {
 //   Current thread 0x00007e (most recent call first):
 //     File "/x/train.py", line 8 in step
 bool add_stack_dump(RankView& view, std::string_view text);
+
+// Of the last crash of a dump, as lines: "Fatal Python error: Segmentation fault", then the stack of the
+// thread that had it, or of the main thread where that one ran no Python. Empty where none did.
+std::vector<std::string> crash_lines(std::string_view text);
 
 }  // namespace ddprun::inspect

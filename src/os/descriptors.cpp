@@ -139,6 +139,13 @@ void close_all() {
   ensure_standard_descriptors();
 }
 
+void close_own_descriptors(int kept) {
+  for (const int descriptor : open_descriptors()) {
+    const int flags = ::fcntl(descriptor, F_GETFD);
+    if (descriptor != kept && flags >= 0 && (flags & FD_CLOEXEC) != 0) ::close(descriptor);
+  }
+}
+
 void end_connections() {
   std::array<char, 16384> unread;
   for (const int descriptor : open_descriptors()) {

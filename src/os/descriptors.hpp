@@ -50,6 +50,9 @@ std::vector<int> close_all_but(const std::vector<int>& kept);
 int close_all_but(int kept);
 // Does the same and keeps none.
 void close_all();
+// For a helper process that uses descriptors which this program was started with, by their names: closes all
+// others but `kept`.
+void close_own_descriptors(int kept);
 // Returns the sockets connected by TCP that are open now, by their inode numbers.
 std::set<std::uint64_t> capture_connections();
 // Does the same and keeps these, except those in `foreign`.

@@ -4,6 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/text.hpp"
 #include "os/read_file.hpp"
 
@@ -51,6 +54,20 @@ facts::ProgramFacts capture_program(const std::string& word,
   return here.kind == facts::ProgramKind::executable
              ? facts::ProgramFacts{facts::ProgramKind::missing, here.path}
              : here;
+}
+
+FirstLine capture_first_line(const std::string& path) {
+  constexpr std::size_t k_longest = 256;  // as much as the kernel reads
+  const std::string head = read_head(path, k_longest);
+  if (!head.starts_with("#!")) return {};
+  const std::string_view blanks = " \t";
+  std::string_view line = std::string_view(head).substr(2, head.find('\n') - 2);
+  line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size()));
+  line = line.substr(0, line.find_last_not_of(blanks) + 1);
+  FirstLine found{std::string(line), std::string(line.substr(0, line.find_first_of(blanks)))};
+  found.interpreter_missing =
+      found.interpreter.starts_with('/') && ::access(found.interpreter.c_str(), F_OK) != 0;
+  return found;
 }
 
 }  // namespace ddprun::os

@@ -14,4 +14,12 @@ namespace ddprun::os {
 // /usr/bin, as in execvp(3).
 facts::ProgramFacts capture_program(const std::string& word, const std::optional<std::string>& path_variable);
 
+// How the kernel would start a script.
+struct FirstLine {
+  std::string text;                  // after "#!"; a carriage return at its end stays. Empty: there is none
+  std::string interpreter;           // its first word
+  bool interpreter_missing = false;  // no such file on this host
+};
+FirstLine capture_first_line(const std::string& path);
+
 }  // namespace ddprun::os

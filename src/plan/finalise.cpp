@@ -8,6 +8,7 @@
 #include "plan/device_sharing.hpp"
 #include "plan/follow_binding.hpp"
 #include "plan/open_mpi_settings.hpp"
+#include "plan/output_plan.hpp"
 #include "plan/propose.hpp"
 #include "plan/worker_command.hpp"
 
@@ -59,7 +60,7 @@ LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignm
   bind_workers(plan, snapshot);
   follow_binding(plan, snapshot);
   for (const auto& notice : {find_many_threads(plan, snapshot), find_bound_agent(*plan.node, snapshot),
-                             find_no_card(plan, snapshot)}) {
+                             find_no_card(plan, snapshot), find_unseen_output(plan)}) {
     if (notice) plan.notices.push_back(*notice);
   }
   return plan;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "output/log_layout.hpp"
 #include "output/routes.hpp"
 
@@ -50,6 +52,27 @@ std::string describe(const OutputWay& way) {
   if (!way.label.empty()) text += fmt::format(", as '{}...'", way.label);
   if (way.file.empty()) return text.empty() ? "not shown" : text;
   return fmt::format("{}{}{}", text, text.empty() ? "" : "; ", way.file);
+}
+
+std::optional<allocation::Notice> find_unseen_output(const LaunchPlan& plan) {
+  const options::Options& options = plan.node->options;
+  const auto& [all, ranges] = options.output.ranks;
+  const int world = plan.assignment.world_size;
+  const int here = plan.assignment.local_world_size;
+  const bool fixed = !options::outlives_nodes(options);
+  const auto unseen = [](const char* option, const char* noun, int count) {
+    return allocation::Notice{
+        fmt::format("{} chooses none of the {} {}: no output is shown", option, count, noun),
+        fmt::format("give a number from 0 to {}, or leave out {}", count - 1, option)};
+  };
+  const bool no_rank = !all && !ranges.empty() &&
+                       std::ranges::all_of(ranges, [&](const auto& range) { return range.first >= world; });
+  if (fixed && world > 0 && no_rank) return unseen("--ranks", world == 1 ? "rank" : "ranks", world);
+  const std::vector<int>& local = options.output.local_ranks;
+  const bool no_local = !local.empty() && std::ranges::all_of(local, [&](int rank) { return rank >= here; });
+  if (here > 0 && no_local)
+    return unseen("--local-ranks-filter", here == 1 ? "local rank" : "local ranks", here);
+  return std::nullopt;
 }
 
 }  // namespace ddprun::plan

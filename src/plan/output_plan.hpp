@@ -1,6 +1,7 @@
 // Destinations of the output of this host's workers, in words.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,7 @@ OutputWay output_way(const LaunchPlan& plan, std::size_t worker, output::Stream 
 // Reports whether the options direct any output.
 bool directs_output(const output::OutputOptions& options);
 std::string describe(const OutputWay& way);
+// --ranks or --local-ranks-filter that choose none of the ranks there are, so that nothing is shown.
+std::optional<allocation::Notice> find_unseen_output(const LaunchPlan& plan);
 
 }  // namespace ddprun::plan

@@ -9,6 +9,7 @@
 #include "placement/assumed_topology.hpp"
 #include "placement/devices.hpp"
 #include "plan/discovery.hpp"
+#include "plan/gpu_count.hpp"
 #include "plan/lost_nodes.hpp"
 #include "plan/master_variables.hpp"
 #include "plan/rendezvous_plan.hpp"
@@ -90,9 +91,12 @@ std::string explain_ranks(const NodeProposal& node) {
 
 // Gives the worker its share of the list by position, whatever the entries are. A task that sees no more than
 // one worker's share has that.
-void give_devices(OfferedWorker& worker, const placement::VisibleDevices& devices, std::size_t each) {
+void give_devices(OfferedWorker& worker, const placement::VisibleDevices& devices,
+                  const options::Options& options) {
   const std::size_t count = devices.entries.size();
-  const std::size_t first = count == each ? 0 : static_cast<std::size_t>(worker.local_rank.value) * each;
+  const auto each = static_cast<std::size_t>(options.gpus_per_worker.value);
+  const auto share = static_cast<std::size_t>(worker.local_rank.value / workers_a_gpu(options));
+  const std::size_t first = count == each ? 0 : share * each;
   if (count < each || first > count - each) return;
   std::vector<std::string> entries;
   for (std::size_t i = first; i < first + each; ++i) {
@@ -118,7 +122,7 @@ void offer_workers(NodeProposal& node, const placement::VisibleDevices& devices,
     worker.local_rank = per_task ? node.allocation.task_local.value : LocalRank{i};
     worker.expected_rank.value =
         per_task ? node.allocation.task_rank.value : expected_place(node) * node.workers.value + i;
-    give_devices(worker, devices, static_cast<std::size_t>(node.options.gpus_per_worker.value));
+    give_devices(worker, devices, node.options);
     if (runs) worker.command = make_worker_command(node.options, python, kind, worker.local_rank);
     node.offered.push_back(std::move(worker));
   }
@@ -224,11 +228,15 @@ NodeProposal propose(const facts::Snapshot& snapshot, const options::Options& op
   adapt_to_own_device(node, devices);
   shorten_grace(node);
   for (const auto& notice :
-       {find_unused_count(node.allocation, options), find_too_few_gpus(devices, node.workers),
+       {find_unused_count(node.allocation, options), find_too_few_gpus(devices, node.workers, options),
+        find_high_local_ranks(options, node.local_world_size),
         find_crowded_cores(node.allocation, snapshot, placement::node_name(snapshot.host, node.host),
                            node.workers.value),
         placement::find_unsure_order(snapshot, devices, placement::node_name(snapshot.host, node.host)),
-        find_foreign_address(node, snapshot.host), find_strict_launcher(node, snapshot)}) {
+        find_foreign_address(node, snapshot.host), find_coordinator_beside_rank_0(node),
+        find_misplaced_rank(node, snapshot), find_fixed_local_rank(options, node.world_size.value),
+        find_endpoint_in_conf(options), find_odd_python(options, snapshot),
+        find_strict_launcher(node, snapshot)}) {
     if (notice) node.notices.push_back(*notice);
   }
   node.missing_gpus = devices.missing;

@@ -203,6 +203,60 @@ std::optional<allocation::Notice> find_foreign_address(const NodeProposal& node,
       fmt::format("leave {} out; ignore this if it is another name or address of {}", origin, node.host)};
 }
 
+std::optional<allocation::Notice> find_coordinator_beside_rank_0(const NodeProposal& node) {
+  const allocation::Allocation& allocation = node.allocation;
+  const auto named = find_named_host(allocation);
+  if (!named || *named == 0 || allocation.node_rank || node.options.store == options::StoreHost::worker)
+    return std::nullopt;
+  const std::string& first = allocation.hosts.value.front().name;
+  const std::string& origin = allocation.first_address->origin;
+  return allocation::Notice{
+      fmt::format("{} {} makes {} the coordinator: MASTER_ADDR leads there, but rank 0 runs on {}", origin,
+                  allocation.first_address->value, allocation.hosts.value[*named].name, first),
+      fmt::format("leave {} out, or give {}, for a script that expects rank 0 at MASTER_ADDR", origin,
+                  first)};
+}
+
+std::optional<allocation::Notice> find_endpoint_in_conf(const options::Options& options) {
+  const auto given = options.given.find("rdzv-conf");
+  if (given == options.given.end()) return std::nullopt;
+  for (const auto& [key, value] : options::parse_rendezvous_conf(given->second.value, given->second.origin)) {
+    if (key != "rdzv_endpoint" && key != "endpoint") continue;
+    return allocation::Notice{
+        fmt::format("{} in {} has no effect", key, given->second.origin),
+        fmt::format("give it as an option of its own: --rdzv-endpoint {}", shell_quote(value))};
+  }
+  return std::nullopt;
+}
+
+std::optional<allocation::Notice> find_misplaced_rank(const NodeProposal& node,
+                                                      const facts::Snapshot& snapshot) {
+  const allocation::Allocation& allocation = node.allocation;
+  const allocation::PlaceOptions& place = node.options.place;
+  if (!is_by_flags(allocation) || !allocation::is_complete_manual(place)) return std::nullopt;
+  const auto& address = place.address ? place.address : place.likely_address;
+  if (!address) return std::nullopt;
+  const bool own = allocation::is_own_name(address->value, snapshot);
+  const bool first = place.node_rank->value == 0;
+  if (own == first || is_by_another_network(address->value, node.host)) return std::nullopt;
+  const std::string rank = fmt::format("{} {}", place.node_rank->origin, place.node_rank->value);
+  const std::string given = fmt::format("{} {}", address->origin, address->value);
+  if (first) {
+    return allocation::Notice{
+        fmt::format(
+            "{} makes {} node 0, but {} is not a name or address of it: the other nodes look for node "
+            "0 there",
+            rank, node.host, given),
+        fmt::format(
+            "start node 0 on {}, or give an address of {} on every node; ignore this if {} leads to {}",
+            address->value, node.host, address->value, node.host)};
+  }
+  return allocation::Notice{
+      fmt::format("{} is {} itself, but {} is not node 0: it waits for a node 0 on its own host", given,
+                  node.host, rank),
+      fmt::format("give the address of node 0's host; ignore this if node 0 runs on {} too", node.host)};
+}
+
 std::optional<allocation::Notice> explain_waiting_alone(const NodeProposal& node) {
   const allocation::Allocation& allocation = node.allocation;
   const allocation::PlaceOptions& place = node.options.place;

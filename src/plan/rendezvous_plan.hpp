@@ -36,6 +36,17 @@ int expected_place(const NodeProposal& node);
 std::optional<allocation::Notice> find_foreign_address(const NodeProposal& node,
                                                        const facts::HostFacts& host);
 
+// The user named a host for the coordinator that is not the one of rank 0, which scripts expect at
+// MASTER_ADDR.
+std::optional<allocation::Notice> find_coordinator_beside_rank_0(const NodeProposal& node);
+
+// An address among the keys of --rdzv-conf, where nobody reads it.
+std::optional<allocation::Notice> find_endpoint_in_conf(const options::Options& options);
+
+// By hand: --node-rank 0 where the address is another host's, or another rank where it is this host's.
+std::optional<allocation::Notice> find_misplaced_rank(const NodeProposal& node,
+                                                      const facts::Snapshot& snapshot);
+
 // Returns a notice if this host may be waiting alone: its flags say that the others are started by hand,
 // inside a job of several.
 std::optional<allocation::Notice> explain_waiting_alone(const NodeProposal& node);

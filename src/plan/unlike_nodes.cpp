@@ -8,6 +8,7 @@
 
 #include "allocation/hostlist.hpp"
 #include "base/text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::plan {
 
@@ -52,6 +53,15 @@ std::vector<allocation::Notice> find_missing(const std::vector<Announcement>& an
 }  // namespace
 
 allocation::Notice describe_missing_gpus(const std::string& hosts, const std::string& missing) {
+  // One list chooses from what another leaves, and was written as if both numbered the whole node.
+  const std::size_t within = missing.find(" within ");
+  if (within != std::string::npos) {
+    const std::string inner = missing.substr(0, within);
+    const std::vector<std::string> rest = split_words(missing.substr(within + 8));
+    return {fmt::format("{}: {}", hosts, missing),
+            fmt::format("{0} counts from 0 within what {1} leaves: unset {0}, or set it to 0", inner,
+                        rest.empty() ? "" : rest.front())};
+  }
   return {fmt::format("{}: {}", hosts, missing),
           "check the node's GPUs, or correct the number if it has no more"};
 }
@@ -70,6 +80,21 @@ std::vector<allocation::Notice> find_unlike_gpus(const std::vector<Announcement>
                                  describe_groups(groups), world),
                      "each node starts one worker for each GPU it sees; --nproc-per-node N sets the number"});
   return notices;
+}
+
+std::optional<allocation::Notice> find_crowded_hosts(const std::vector<Announcement>& announcements) {
+  HostsBy<std::string> groups;
+  for (const Announcement& each : announcements) {
+    const auto cpus = facts::parse_cpu_list(each.cpus);
+    if (!cpus || cpus->empty() || each.host == announcements.front().host || each.fixed_rank) continue;
+    const auto count = std::ssize(*cpus);
+    if (each.workers > count)
+      add_host(groups[fmt::format("{} workers share {}", each.workers, count_of(count, "CPU"))], each);
+  }
+  if (groups.empty()) return std::nullopt;
+  return allocation::Notice{
+      describe_groups(groups),
+      "request more CPUs for each task or node (--cpus-per-task under Slurm), or start fewer workers"};
 }
 
 std::optional<allocation::Notice> find_unlike_python(const std::vector<Announcement>& announcements) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -13,6 +14,21 @@
 namespace ddprun::plan {
 
 namespace {
+
+// Where a Python lies that all users of the machine share.
+constexpr std::array k_system_folders{"/usr/bin", "/bin", "/usr/local/bin"};
+
+// VIRTUAL_ENV or CONDA_PREFIX, where it is set but PATH leads to the system's Python; empty: neither.
+std::string find_inactive_environment(const facts::Environment& environment, const std::string& python) {
+  const bool by_system =
+      std::ranges::find(k_system_folders, python.substr(0, python.rfind('/'))) != k_system_folders.end();
+  if (!by_system || !facts::variable_or_empty(environment, "PYTHON_EXEC").empty()) return {};
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const std::string prefix = facts::variable_or_empty(environment, name);
+    if (!prefix.empty() && !python.starts_with(prefix + "/")) return name;
+  }
+  return {};
+}
 
 // Replaces torchrun's macro (torch/distributed/elastic/utils/api.py). Its template class also knows
 // `$local_rank` and turns `$$` into `$`; ddprun leaves every other `$` as the user wrote it.
@@ -102,7 +118,17 @@ std::string find_python(const facts::Snapshot& snapshot) {
             found->second.kind == facts::ProgramKind::missing ? "no such file" : "it is not executable"),
         "set it to an existing python, or unset PYTHON_EXEC");
   }
-  return facts::choose_python(snapshot.environment, snapshot.programs).value_or("python3");
+  const auto python = facts::choose_python(snapshot.environment, snapshot.programs);
+  const auto looked_for = snapshot.programs.find("python3");
+  if (!python && looked_for != snapshot.programs.end() &&
+      looked_for->second.kind == facts::ProgramKind::missing) {
+    const bool empty = facts::find_variable(snapshot, "PATH").value_or("").empty();
+    throw Error(fmt::format("cannot start Python on {}: neither python3 nor python is on PATH{}",
+                            snapshot.host.name, empty ? ", which is empty" : ""),
+                "activate the environment that has Python before ddprun, or set PYTHON_EXEC to its path",
+                k_exit_not_found);
+  }
+  return python.value_or("python3");
 }
 
 namespace {
@@ -161,6 +187,66 @@ std::vector<std::string> make_worker_command(const options::Options& options, co
     command.insert(command.end() - rest, "--local-rank=" + number);
   }
   return options::wrap_in_container(options.container, std::move(command));
+}
+
+namespace {
+
+std::optional<allocation::Notice> find_python_beside(const options::Options& options,
+                                                     const facts::Snapshot& snapshot) {
+  const std::string chosen = facts::find_variable(snapshot, "PYTHON_EXEC").value_or("");
+  const auto named = snapshot.programs.find(options.command.front());
+  const auto other = snapshot.programs.find(chosen);
+  if (chosen.empty() || named == snapshot.programs.end() || options.command.size() < 2) return std::nullopt;
+  if (!starts_python({named->second.path}) ||
+      (other != snapshot.programs.end() && other->second.path == named->second.path))
+    return std::nullopt;
+  return allocation::Notice{
+      fmt::format("{} of the command is {}: PYTHON_EXEC={} has no effect", printable(options.command.front()),
+                  printable(named->second.path), printable(chosen)),
+      fmt::format("leave {} out, and ddprun runs the script with PYTHON_EXEC",
+                  printable(options.command.front()))};
+}
+
+}  // namespace
+
+std::optional<allocation::Notice> find_odd_python(const options::Options& options,
+                                                  const facts::Snapshot& snapshot) {
+  if (options.command.empty() || !options.container.words.empty()) return std::nullopt;
+  if (!needs_python(options, find_program_kind(options, snapshot)))
+    return find_python_beside(options, snapshot);
+  const std::string python = find_python(snapshot);
+  const std::string variable = find_inactive_environment(snapshot.environment, python);
+  if (variable.empty()) return std::nullopt;
+  const std::string prefix = *facts::find_variable(snapshot, variable);
+  return allocation::Notice{
+      fmt::format("{} runs the workers: {} is {}, but its bin folder is not on PATH", python, variable,
+                  printable(prefix)),
+      fmt::format(
+          "activate the environment before ddprun, or export PYTHON_EXEC={}/bin/python; unset {} if {} is "
+          "meant",
+          printable(prefix), variable, python)};
+}
+
+std::optional<allocation::Notice> find_fixed_local_rank(const options::Options& options, int workers) {
+  if (workers < 2) return std::nullopt;
+  for (std::size_t i = 1; i < options.command.size(); ++i) {
+    const std::string& word = options.command[i];
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    if (name != "--local_rank" && name != "--local-rank") continue;
+    const bool last = i + 1 == options.command.size();
+    const std::string number = equals != std::string::npos ? word.substr(equals + 1)
+                               : last                      ? std::string()
+                                                           : options.command[i + 1];
+    if (!parse_integer(number)) continue;
+    return allocation::Notice{
+        fmt::format("{} {} of the command is the same for all {}", name, number, count_of(workers, "worker")),
+        fmt::format(
+            "leave it out: LOCAL_RANK is in the environment of each worker; for a script that needs the "
+            "argument, write {}='${{local_rank}}', or add --no-use-env",
+            name)};
+  }
+  return std::nullopt;
 }
 
 bool starts_python(const std::vector<std::string>& command) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@ namespace ddprun::plan {
 // Reports whether a Python starts the command: no executable that is not Python's, and not after --no-python.
 bool needs_python(const options::Options& options, facts::ProgramKind kind);
 
-// Returns the active Python, "python3" if the snapshot does not know one (its own search will say what is
-// wrong). Throws UsageError if PYTHON_EXEC names none.
+// The active Python, "python3" where the snapshot never looked for one. Throws UsageError where PYTHON_EXEC
+// names none, and Error where none is on PATH.
 std::string find_python(const facts::Snapshot& snapshot);
 // Returns the Python inside the container of --container: PYTHON_EXEC as it is, else "python3".
 std::string find_python_inside(const facts::Snapshot& snapshot);
@@ -39,6 +40,14 @@ std::vector<std::string> make_worker_command(const options::Options& options, co
                                              facts::ProgramKind kind, LocalRank local_rank);
 
 bool starts_python(const std::vector<std::string>& command);
+
+// What is odd about the command and how to get what was probably meant. A Python that is found only because
+// the environment that a variable names is not on PATH; a Python that the command names beside PYTHON_EXEC.
+std::optional<allocation::Notice> find_odd_python(const options::Options& options,
+                                                  const facts::Snapshot& snapshot);
+// --local_rank with a number behind the script, of `workers` in all.
+std::optional<allocation::Notice> find_fixed_local_rank(const options::Options& options, int workers);
+
 // Reports whether that Python reads PYTHONPATH: not after -I or -E.
 bool takes_python_path(const std::vector<std::string>& command);
 

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "placement/common_numbers.hpp"
+#include "plan/gpu_count.hpp"
 
 namespace ddprun::plan {
 
@@ -18,99 +19,6 @@ namespace {
 
 bool one_a_task(const allocation::Allocation& allocation) {
   return allocation.style.value == allocation::LaunchStyle::agent_per_task;
-}
-
-int gpus_a_worker(const options::Options& options) { return options.gpus_per_worker.value; }
-
-std::string gpus_each(const options::Options& options) {
-  return fmt::format("{} each ({})", count_of(gpus_a_worker(options), "GPU"), options.gpus_per_worker.origin);
-}
-
-std::string shown_gpus(const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
-  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
-  const std::string variable = devices.variable.empty() ? "" : fmt::format(" ({})", devices.origin);
-  return fmt::format("{} shows {}{}", snapshot.host.name, gpus > 0 ? count_of(gpus, "GPU") : "no GPU",
-                     variable);
-}
-
-// Checks that K GPUs for each of `workers` fit, which this host's agents have together.
-void check_gpus_fit(const Sourced<int>& workers, const options::Options& options,
-                    const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
-  if (!asks_for_gpus(options)) return;
-  const std::int64_t each = gpus_a_worker(options);
-  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
-  const std::string& origin = options.gpus_per_worker.origin;
-  if (devices.one_a_process && each > 1) {
-    throw UsageError(
-        fmt::format("{} asks for {} GPUs per worker, but a process can use one MIG instance only", origin,
-                    each),
-        fmt::format("leave {} out", origin));
-  }
-  if (each > gpus) {
-    throw UsageError(fmt::format("{} asks for {} per worker, but {}", origin, count_of(each, "GPU"),
-                                 shown_gpus(snapshot, devices)),
-                     each == 1 ? fmt::format("leave {} out, or ask the scheduler for GPUs", origin)
-                               : "give a smaller number, or ask the scheduler for more GPUs");
-  }
-  if (workers.value * each <= gpus) return;
-  throw UsageError(
-      fmt::format("{} ({}) with {} do not fit: {}", count_of(workers.value, "worker"), workers.origin,
-                  gpus_each(options), shown_gpus(snapshot, devices)),
-      fmt::format("{} are enough for {}", count_of(gpus, "GPU"), count_of(gpus / each, "worker")));
-}
-
-// Checks that there is a GPU for each task. Scripts use device LOCAL_RANK: CUDA's "invalid device ordinal" in
-// the last of them. A task that sees one GPU may have it to itself, and uses it as number 0.
-void check_gpu_for_each_task(const Sourced<int>& tasks, const options::Options& options,
-                             const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
-  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
-  if (gpus < 2 || tasks.value <= gpus || asks_for_gpus(options)) return;
-  throw UsageError(
-      fmt::format("{} ({}) with one worker each, but {}", count_of(tasks.value, "task"), tasks.origin,
-                  shown_gpus(snapshot, devices)),
-      fmt::format("start at most {} on this node; if each has {} to itself, add --gpus-per-worker {}; for "
-                  "workers without GPUs, hide them with CUDA_VISIBLE_DEVICES=",
-                  count_of(gpus, "task"), count_of(gpus, "GPU"), gpus));
-}
-
-// Checks that every worker has LOCAL_RANK 0 and its own device, or all would share the first one.
-void check_virtual_ranks(const Sourced<int>& workers, const options::Options& options,
-                         const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
-  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
-  if (!options.virtual_local_rank || gpus == 0 || workers.value <= gpus) return;
-  throw UsageError(
-      fmt::format("--virtual-local-rank gives each worker its own GPU, but {} has {} ({}) and {}",
-                  snapshot.host.name, count_of(workers.value, "worker"), workers.origin,
-                  shown_gpus(snapshot, devices)),
-      fmt::format("start at most {}, or leave --virtual-local-rank out", count_of(gpus, "worker")));
-}
-
-// Shares out all visible GPUs: a rest would be a mistake in one of the numbers.
-Sourced<int> share_out_gpus(const std::string& origin, const options::Options& options,
-                            const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
-  const auto gpus = static_cast<int>(devices.entries.size());
-  const int each = gpus_a_worker(options);
-  if (each == 1) return {gpus, fmt::format("{}: {}", origin, devices.origin)};
-  check_gpus_fit({std::max(1, gpus / each), origin}, options, snapshot, devices);
-  if (gpus % each != 0) {
-    throw UsageError(
-        fmt::format("workers with {} do not fit: {}", gpus_each(options), shown_gpus(snapshot, devices)),
-        fmt::format("give a number that divides {}, or set the number of workers with --nproc-per-node",
-                    gpus));
-  }
-  return {gpus / each, fmt::format("{}: {}, {}", origin, devices.origin, gpus_each(options))};
-}
-
-Sourced<int> one_for_each_gpu(const options::Options& options, const facts::Snapshot& snapshot,
-                              const placement::VisibleDevices& devices) {
-  const std::string& origin = options.workers.origin;
-  if (!devices.entries.empty()) return share_out_gpus(origin, options, snapshot, devices);
-  throw UsageError(
-      fmt::format("{} asks for one worker per GPU, but {} shows no GPU", origin, snapshot.host.name),
-      devices.variable.empty()
-          ? "ask the scheduler for GPUs, or set the number of workers with --nproc-per-node N"
-          : fmt::format("{} is '{}'", devices.variable,
-                        printable(*facts::find_variable(snapshot, devices.variable))));
 }
 
 // Counts the workers if nothing limits them. `wanted`: number that the place of this node says, below what
@@ -235,12 +143,14 @@ std::string widen_hint(const allocation::Allocation& allocation, const facts::Sn
   if (allocation.scheduler.value == facts::Scheduler::slurm) {
     return slurm_hint(allocation, snapshot, workers);
   }
+  if (allocation.scheduler.value == facts::Scheduler::lsf)
+    return fmt::format("ask the job for more slots on each host, as in bsub -R 'span[ptile={}]'", cpus);
+  if (allocation.scheduler.value == facts::Scheduler::pbs)
+    return fmt::format("ask the job for more CPUs in each chunk, as in -l select=N:ncpus={}", cpus);
   return "start fewer workers with --nproc-per-node, or widen the CPU mask of this shell";
 }
 
 }  // namespace
-
-bool asks_for_gpus(const options::Options& options) { return !options.gpus_per_worker.by_default(); }
 
 int tasks_on_this_host(const allocation::Allocation& allocation) {
   if (allocation.tasks_here.value > 0) return allocation.tasks_here.value;
@@ -255,16 +165,11 @@ const std::string& tasks_origin(const allocation::Allocation& allocation) {
 Sourced<int> count_workers(const allocation::Allocation& allocation, const options::Options& options,
                            const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   if (one_a_task(allocation)) {
-    // A task that was given its GPUs sees no more than those.
-    const bool own = static_cast<int>(devices.entries.size()) == gpus_a_worker(options);
-    const Sourced<int> sharers{own ? 1 : tasks_on_this_host(allocation), tasks_origin(allocation)};
-    check_gpus_fit(sharers, options, snapshot, devices);
-    check_gpu_for_each_task(sharers, options, snapshot, devices);
+    check_gpus_of_tasks(allocation, options, snapshot, devices);
     return {1, allocation.style.origin};
   }
   Sourced<int> count = count_unlimited(options, allocation.place_workers, snapshot, devices);
-  check_gpus_fit(count, options, snapshot, devices);
-  check_virtual_ranks(count, options, snapshot, devices);
+  check_gpus_of_workers(count, options, snapshot, devices);
   if (count.value > options::k_max_workers) {
     throw UsageError(fmt::format("{} would start {} on {}, more than {}", count.origin,
                                  count_of(count.value, "worker"), snapshot.host.name, options::k_max_workers),
@@ -385,16 +290,23 @@ std::optional<allocation::Notice> find_unused_count(const allocation::Allocation
       "to let ddprun start the workers of a node: srun --ntasks-per-node=1 ..."};
 }
 
-// Returns a notice if the last workers have no GPU: scripts use device LOCAL_RANK.
-std::optional<allocation::Notice> find_too_few_gpus(const placement::VisibleDevices& devices,
-                                                    const Sourced<int>& workers) {
-  const auto gpus = static_cast<std::int64_t>(devices.entries.size());
-  if (gpus == 0 || workers.value <= gpus) return std::nullopt;
+namespace {
+
+// The default of most schedulers is one core a task, on nodes of many.
+std::optional<allocation::Notice> find_small_share(const allocation::Allocation& allocation,
+                                                   const facts::Snapshot& snapshot, const std::string& host,
+                                                   std::int64_t cpus) {
+  constexpr int k_much_less = 4;
+  const int online = snapshot.host.online_cpus;
+  const bool scheduled = facts::find_traits(allocation.scheduler.value) != nullptr;
+  if (!scheduled || online < k_much_less * cpus) return std::nullopt;
+  const int share = online / std::max(1, tasks_on_this_host(allocation));
   return allocation::Notice{
-      fmt::format("{} ({}) have {} ({})", count_of(workers.value, "worker"), workers.origin,
-                  count_of(gpus, devices.one_a_process ? "MIG instance" : "GPU"), devices.origin),
-      "for one worker per GPU, leave --nproc-per-node out"};
+      fmt::format("each worker has a single core on {}, a node of {} CPUs", host, online),
+      widen_hint(allocation, snapshot, share)};
 }
+
+}  // namespace
 
 std::optional<allocation::Notice> find_crowded_cores(const allocation::Allocation& allocation,
                                                      const facts::Snapshot& snapshot, const std::string& host,
@@ -409,9 +321,13 @@ std::optional<allocation::Notice> find_crowded_cores(const allocation::Allocatio
     return allocation::Notice{fmt::format("{} workers share {} on {}", workers, shared, host), hint};
   }
   const std::int64_t granted = allocation.cpus_on_node.value;
-  if (cores > 1 || granted <= cpus * tasks_on_this_host(allocation)) return std::nullopt;
-  return allocation::Notice{
-      fmt::format("the worker has a single core of the {} CPUs granted on {}", granted, host), hint};
+  const std::int64_t tasks = std::max(1, tasks_on_this_host(allocation));
+  if (cores > 1) return std::nullopt;
+  if (granted > cpus * tasks) {
+    return allocation::Notice{
+        fmt::format("the worker has a single core of the {} CPUs granted on {}", granted, host), hint};
+  }
+  return find_small_share(allocation, snapshot, host, cpus * tasks);
 }
 
 }  // namespace ddprun::plan

@@ -12,9 +12,6 @@
 
 namespace ddprun::plan {
 
-// Reports whether --gpus-per-worker was given: each worker then sees its own GPUs and no others.
-bool asks_for_gpus(const options::Options& options);
-
 // Returns the number of ddprun processes on this host.
 int tasks_on_this_host(const allocation::Allocation& allocation);
 
@@ -45,8 +42,6 @@ Sourced<int> threads_of_bindings(const allocation::Allocation& allocation, const
 // Return a notice if a count is odd, with a hint how to get what was probably meant.
 std::optional<allocation::Notice> find_unused_count(const allocation::Allocation& allocation,
                                                     const options::Options& options);
-std::optional<allocation::Notice> find_too_few_gpus(const placement::VisibleDevices& devices,
-                                                    const Sourced<int>& workers);
 // Returns a notice if the user set OMP_NUM_THREADS and a worker has fewer CPUs; two threads a core are a
 // choice if the core has two hardware threads.
 std::optional<allocation::Notice> find_many_threads(const allocation::Allocation& allocation,

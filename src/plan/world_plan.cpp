@@ -36,8 +36,8 @@ void check_agreement(const Announcements& announcements) {
   const Announcement& first = announcements.front();
   for (const Announcement& other : announcements) {
     if (other.max_restarts != first.max_restarts) {
-      throw Error(fmt::format("{} allows {} restarts and {} allows {}", host_name(first), first.max_restarts,
-                              host_name(other), other.max_restarts),
+      throw Error(fmt::format("{} allows {} and {} allows {}", host_name(first),
+                              count_of(first.max_restarts, "restart"), host_name(other), other.max_restarts),
                   "give all nodes the same --max-restarts");
     }
     if (other.host_timeout.has_value() != first.host_timeout.has_value()) {
@@ -59,8 +59,8 @@ void check_agreement(const Announcements& announcements) {
           "start all ddprun processes of a job in the same way");
     }
     if (other.fixed_rank && other.workers != 1) {
-      throw Error(fmt::format("{} has {} workers for the one rank {} of its launcher", host_name(other),
-                              other.workers, other.fixed_rank->value));
+      throw Error(fmt::format("{} has {} for the one rank {} of its launcher", host_name(other),
+                              count_of(other.workers, "worker"), other.fixed_rank->value));
     }
     if (other.workers < 1)
       throw Error(fmt::format("{} announced {} workers", host_name(other), other.workers));

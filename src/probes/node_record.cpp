@@ -41,6 +41,7 @@ struct FolderToTry {
 std::vector<FolderToTry> folders_to_try(const CheckedNode& node, const facts::Environment& environment) {
   const std::string temporary = facts::variable_or_empty(environment, "TMPDIR");
   std::vector<FolderToTry> folders{{"temporary files", temporary.empty() ? "/tmp" : temporary, k_local_bytes},
+                                   {check::k_beside_tmpdir, "/tmp", 0},
                                    {"shared memory", "/dev/shm", 0},
                                    {"home", facts::variable_or_empty(environment, "HOME"), k_shared_bytes}};
   if (!node.log_folder.empty()) folders.push_back({"log folder", node.log_folder, k_shared_bytes});

@@ -120,7 +120,8 @@ Json remote_launcher_json(const selflaunch::SelfLaunchPlan& plan) {
 std::string render_text(const selflaunch::SelfLaunchPlan& plan, const facts::Snapshot& snapshot,
                         const options::TimeLimitOptions& limit) {
   TextTable table;
-  table.heading(fmt::format("ddprun {}: how it would start itself on {}; nothing is started", DDPRUN_VERSION,
+  table.heading(fmt::format("ddprun {}: how it would start itself from {} on {}; nothing is started",
+                            DDPRUN_VERSION, snapshot.host.name,
                             count_of(static_cast<std::int64_t>(plan.hosts.size()), "host")));
   show_where(table, plan, snapshot, limit);
   show_remote_launcher(table, plan);

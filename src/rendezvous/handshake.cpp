@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "plan/rendezvous_plan.hpp"
+#include "rendezvous/launch_key.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -66,18 +66,6 @@ std::string frame(char kind, char method, std::string_view body) {
 std::string describe_stranger(std::string_view first_bytes) {
   return fmt::format("another program answers there (its first bytes: {})",
                      printable(first_bytes.substr(0, 16)));
-}
-
-std::string describe_other_launch(std::string_view own, std::string_view other) {
-  const std::size_t end = own.find(plan::k_command_mark);
-  if (end != std::string_view::npos && end == other.find(plan::k_command_mark) &&
-      own.substr(0, end) == other.substr(0, end)) {
-    return fmt::format(
-        "both belong to {}, but their command lines differ (to train together nevertheless, add the same "
-        "--rdzv-id on all hosts)",
-        printable(own.substr(0, end)));
-  }
-  return fmt::format("this is job {}, the peer belongs to {}", printable(own), printable(other));
 }
 
 }  // namespace

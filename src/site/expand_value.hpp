@@ -12,8 +12,9 @@ struct ExpandedValue {
   std::string missing;  // the first variable in it that is not set; empty: all are
 };
 
-// Replaces "$NAME" and "${NAME}"; "~" at the start of the value or after ':' is HOME if the name ends there,
-// and "$$" is a dollar sign. Any other '$' or '~' stays.
+// "$NAME" and "${NAME}" are replaced, "${NAME:-TEXT}" is TEXT where NAME is unset or empty, "~" at the start
+// of the value or after ':' is HOME where the name ends there, and "$$" is a dollar sign. Any other '$' or
+// '~' stays.
 ExpandedValue expand_value(const std::string& text, const facts::Environment& environment);
 
 }  // namespace ddprun::site

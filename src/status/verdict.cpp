@@ -52,6 +52,13 @@ std::string places_of(const std::vector<RankGroup>& groups, const RankGroup& bla
   return text + stack_of(blamed);
 }
 
+// Python's main thread waits for the threads that are no daemons before it exits.
+bool waits_for_thread(const inspect::RankView& view) {
+  return std::ranges::any_of(view.stack, [](const inspect::Frame& frame) {
+    return frame.function == "_shutdown" && frame.file.ends_with("threading.py");
+  });
+}
+
 std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string& host) {
   switch (blame) {
     case Blame::raised:
@@ -61,6 +68,10 @@ std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string&
       return "all ranks must make the same collective calls; a rank with fewer batches ends early "
              "(drop_last=True, or torch.distributed.algorithms.Join)";
     case Blame::ending:
+      if (waits_for_thread(worker.view))
+        return "Python waits for a thread of the script that has not ended (--stacks shows it): start it "
+               "with "
+               "daemon=True, or end it and join() it at the end of the script";
       return "the interpreter hangs while it exits; call dist.destroy_process_group() at the end of the "
              "script";
     case Blame::mismatched:

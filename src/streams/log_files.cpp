@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
@@ -15,7 +16,9 @@
 #include "event_loop/waiting.hpp"
 #include "os/descriptors.hpp"
 #include "os/files/shared_index.hpp"
+#include "os/files/slow_files.hpp"
 #include "os/libraries/zstd.hpp"
+#include "os/path_walk.hpp"
 #include "os/private_files.hpp"
 #include "os/process/reaper.hpp"
 #include "os/system_failure.hpp"
@@ -49,6 +52,32 @@ std::string make_new_folder(const std::string& start) {
   }
 }
 
+constexpr const char* k_no_folder = "is not a folder";
+
+// Makes it; why it cannot be written to, k_no_folder or in words; empty: it can.
+std::string why_unusable(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_directory(path, error)) return k_no_folder;
+  error.clear();
+  fs::create_directories(path, error);
+  if (error) return os::describe_errno(error.value());
+  if (::access(path.c_str(), W_OK | X_OK) != 0) return os::describe_errno(errno);
+  return os::walk_path(path + "/").problem;  // a link of another user's
+}
+
+// One that is there already in a folder where all users write may be another user's.
+std::string make_own_folder(const std::string& path) {
+  make_folders(path);
+  struct stat folder {};
+  struct stat above {};
+  const bool known =
+      ::stat(path.c_str(), &folder) == 0 && ::stat(fs::path(path).parent_path().c_str(), &above) == 0;
+  if (const std::string why = known ? os::why_foreign(above, folder) : ""; !why.empty())
+    throw Error(fmt::format("cannot use the log folder {}: {}", printable(path), why),
+                "name a folder that only you can write to");
+  return path;
+}
+
 std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
 
 }  // namespace
@@ -59,18 +88,14 @@ void check_log_folder(const output::OutputOptions& options, const std::string& h
                      "install libzstd there, or leave --log-compress out");
   const Sourced<std::string>& named = options.logs.value.empty() ? options.log_dir : options.logs;
   if (named.value.empty() || output::discards_files(options)) return;
-  std::error_code error;
-  if (fs::exists(named.value, error) && !fs::is_directory(named.value, error))
+  const std::string what =
+      fmt::format("{} cannot write to {} on {}", named.origin, printable(named.value), host);
+  const std::string why = os::ask_file_system(what, [&] { return why_unusable(named.value); });
+  if (why == k_no_folder)
     throw UsageError(fmt::format("{} {} on {} is not a folder", named.origin, printable(named.value), host),
                      "name a folder");
-  error.clear();
-  fs::create_directories(named.value, error);
-  int why = error.value();
-  if (why == 0 && ::access(named.value.c_str(), W_OK | X_OK) != 0) why = errno;
-  if (why == 0) return;
-  throw UsageError(fmt::format("{} cannot write to {} on {}: {}", named.origin, printable(named.value), host,
-                               os::describe_errno(why)),
-                   "name a folder that this user can write to on every host");
+  if (!why.empty())
+    throw UsageError(what + ": " + why, "name a folder that this user can write to on every host");
 }
 
 LogFiles::LogFiles(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
@@ -87,24 +112,33 @@ void LogFiles::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan) {
   if (!output::wants_files(options_) || plan_ == plan) return;
   plan_ = std::move(plan);
   const plan::Assignment& assignment = plan_->assignment;
-  if (run_folder_.empty()) make_run_folder();
-  const output::LogLayout layout = output::layout_of(options_);
-  attempt_folder_ = run_folder_ + "/" + output::attempt_folder_name(layout, assignment.attempt);
-  make_folders(attempt_folder_);
-  if (layout == output::LogLayout::torchrun) {
-    for (const plan::RankAssignment& assigned : assignment.workers)
-      make_folders(fmt::format("{}/{}", attempt_folder_, assigned.local_rank.value));
+  attempt_folder_.clear();
+  const std::string what = fmt::format("cannot create the log folder on {}", node_->host);
+  if (run_folder_.empty()) {
+    run_folder_ = os::ask_file_system(what, [this] { return make_run_folder(); });
+    tell_run_folder();
   }
+  const output::LogLayout layout = output::layout_of(options_);
+  const std::string folder = run_folder_ + "/" + output::attempt_folder_name(layout, assignment.attempt);
+  os::ask_file_system(what, [&] {
+    make_folders(folder);
+    for (const plan::RankAssignment& assigned : assignment.workers) {
+      if (layout == output::LogLayout::torchrun)
+        make_folders(fmt::format("{}/{}", folder, assigned.local_rank.value));
+    }
+    return std::string();
+  });
+  attempt_folder_ = folder;
   filtered_.clear();
 }
 
-void LogFiles::make_run_folder() {
+// In a child.
+std::string LogFiles::make_run_folder() const {
   const std::string name = output::folder_name(plan_->assignment.run_id);
   if (output::layout_of(options_) == output::LogLayout::ranks) {
-    run_folder_ = absolute(options_.logs.value) + "/" + name;
-    make_folders(run_folder_);
-    if (plan_->node->rendezvous.agent.value == 0) point_to_latest();
-    return;
+    const std::string folder = make_own_folder(absolute(options_.logs.value) + "/" + name);
+    if (plan_->node->rendezvous.agent.value == 0) point_to_latest(folder);
+    return folder;
   }
   std::string base = options_.log_dir.value;
   if (base.empty()) {
@@ -113,23 +147,23 @@ void LogFiles::make_run_folder() {
   }
   base = absolute(base);
   make_folders(base);
-  run_folder_ = make_new_folder(fmt::format("{}/{}_", base, name));
-  // A folder that the user named is known; one without a name given would not be found.
+  return make_new_folder(fmt::format("{}/{}_", base, name));
+}
+
+// A folder that the user named is known; one that nobody named would not be found.
+void LogFiles::tell_run_folder() const {
+  if (output::layout_of(options_) == output::LogLayout::ranks) return;
   const std::string said = fmt::format("log files on {} are in {}", node_->host, run_folder_);
   options_.log_dir.value.empty() ? console::say(said) : console::say_detail(said);
 }
 
 // Replaces the link at once, so that a reader always finds one.
-void LogFiles::point_to_latest() const {
-  const fs::path folder(run_folder_);
-  const fs::path next = folder.parent_path() / fmt::format(".latest-{}", ::getpid());
+void LogFiles::point_to_latest(const fs::path& folder) {
+  const fs::path next = folder.parent_path() / (".latest-" + os::make_random_id().substr(0, 12));
   std::error_code error;
-  fs::remove(next, error);
   fs::create_directory_symlink(folder.filename(), next, error);
   if (!error) fs::rename(next, folder.parent_path() / "latest", error);
-  if (error)
-    console::say_detail(
-        fmt::format("cannot write {}/latest: {}", folder.parent_path().string(), error.message()));
+  if (error) fs::remove(next, error);
 }
 
 std::string LogFiles::path(const plan::RankAssignment& assigned, output::Stream stream) const {
@@ -204,8 +238,11 @@ void LogFiles::write_index_part() {
   try {
     // The part is named by its first rank: an agent that is numbered on arrival does not know its number.
     const std::string& launch = plan_->assignment.launch_id;
-    os::write_index(run_folder_, plan_->planned.front().rank.value, launch,
-                    output::render_index_part(launch, ended_));
+    os::ask_file_system("cannot write the index", [&] {
+      os::write_index(run_folder_, plan_->planned.front().rank.value, launch,
+                      output::render_index_part(launch, ended_));
+      return std::string();
+    });
   } catch (const Error& error) {
     if (std::exchange(losing_told_, true)) return;  // the disk that is full is known
     console::say_notice(fmt::format("the log files on {} have no index: {}", node_->host, error.what()), {});
@@ -215,11 +252,23 @@ void LogFiles::write_index_part() {
 // Gives the index the plain names of files that could not be compressed.
 void LogFiles::correct_index() {
   const std::string suffix = output::kept_suffix(options_);
-  for (output::LogIndexEntry& entry : ended_) {
-    for (std::string* name : {&entry.output, &entry.error}) {
-      if (name->ends_with(suffix) && !fs::exists(run_folder_ + "/" + *name))
-        name->resize(name->size() - suffix.size());
-    }
+  std::vector<std::string*> names;
+  for (output::LogIndexEntry& entry : ended_) names.insert(names.end(), {&entry.output, &entry.error});
+  const auto is_missing = [&](const std::string& name) {
+    return name.ends_with(suffix) && !fs::exists(run_folder_ + "/" + name);
+  };
+  std::string missing;  // one letter each
+  try {
+    missing = os::ask_file_system("cannot read the log folder", [&] {
+      std::string found;
+      for (const std::string* const name : names) found += is_missing(*name) ? 'm' : '.';
+      return found;
+    });
+  } catch (const Error&) {
+    return;  // the index has no reader then
+  }
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (missing[i] == 'm') names[i]->resize(names[i]->size() - suffix.size());
   }
   if (!ended_.empty()) write_index_part();
 }

@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -68,8 +69,9 @@ class LogFiles {
     std::string why() const;
   };
 
-  void make_run_folder();
-  void point_to_latest() const;
+  std::string make_run_folder() const;
+  void tell_run_folder() const;
+  static void point_to_latest(const std::filesystem::path& folder);
   os::LogWriter& writer();
   os::Fd open_pipe(const std::string& path, int& id);
   std::shared_ptr<FileCopy> open_copy(const std::string& path);

@@ -11,6 +11,28 @@ namespace ddprun::supervise {
 
 namespace {
 
+bool is_installed(std::string_view path) {
+  return path.find("/site-packages/") != std::string_view::npos ||
+         path.find("/dist-packages/") != std::string_view::npos ||
+         path.find("/lib/python") != std::string_view::npos ||
+         path.find("/lib64/python") != std::string_view::npos;
+}
+
+// An installed module has imported one that is not: `ImportError: cannot import name 'Queue' from 'queue'
+// (/home/me/queue.py)`.
+bool hides_installed_module(const std::vector<std::string>& lines) {
+  bool by_installed = false;
+  for (const std::string& line : lines) {
+    if (line.find("  File \"") != std::string::npos) by_installed = is_installed(line);
+    const std::size_t words = line.find("ImportError: cannot import name '");
+    const std::size_t path = line.rfind(" (/");
+    if (words != std::string::npos && path != std::string::npos && by_installed &&
+        !is_installed(std::string_view(line).substr(path)))
+      return true;
+  }
+  return false;
+}
+
 constexpr KnownFailure k_known[] = {
     {"out-of-memory",
      {},
@@ -34,11 +56,34 @@ constexpr KnownFailure k_known[] = {
      2},
     {"abort-at-exit",
      {"terminate called without an active exception"},
-     "torch aborts when Python exits while a thread of gloo still holds the tensors of a collective",
-     "call torch.distributed.destroy_process_group() at the end of the script, release the DDP model before, "
-     "and import torch.distributed.nn before init_process_group(), since an optimizer that imports it later "
-     "keeps the group",
+     "Python exited without destroy_process_group() while a thread of gloo held the tensors of a collective",
+     "make torch.distributed.destroy_process_group() the last line of the script; where it is that already, "
+     "release the DDP model before it",
      1},
+    {"hidden-module",
+     {"(consider renaming '", "partially initialized module '"},
+     "a file beside the script has the name of a module that is imported, or two files import each other",
+     "rename the file that the error names, and remove its copy in __pycache__",
+     k_all_lines,
+     1,
+     0,
+     hides_installed_module},
+    {"local-rank-wanted",
+     {"arguments are required: --local_rank", "arguments are required: --local-rank"},
+     "the script wants its local rank as an argument, as python -m torch.distributed.launch passed it",
+     "write '--local_rank=${local_rank}' behind the script (--no-use-env before it passes --local-rank=N), "
+     "or "
+     "read os.environ[\"LOCAL_RANK\"] in the script"},
+    {"local-rank-unknown",
+     {"unrecognized arguments: --local-rank", "unrecognized arguments: --local_rank",
+      "No such option: --local"},
+     "the script does not have the argument --local-rank in this spelling",
+     "leave out --no-use-env and read os.environ[\"LOCAL_RANK\"] in the script, or, for a script that has "
+     "--local_rank, write '--local_rank=${local_rank}' behind it"},
+    {"unknown-argument",
+     {"error: unrecognized arguments: --", "No such option: --", "Unknown command line flag"},
+     "the script does not have this argument",
+     "write options of ddprun before the script, as in ddprun --nproc-per-node 2 train.py"},
     {"no-module",
      {"ModuleNotFoundError: No module named"},
      "the Python that ran the worker does not find this module",
@@ -60,7 +105,8 @@ constexpr KnownFailure k_known[] = {
      "highest CUDA it supports"},
     {"no-gpu",
      {"Torch not compiled with CUDA enabled", "Found no NVIDIA driver on your system",
-      "No CUDA GPUs are available", "no CUDA-capable device is detected"},
+      "No CUDA GPUs are available", "no CUDA-capable device is detected",
+      "'torch._C' has no attribute '_cuda_"},
      "torch sees no GPU in this worker",
      "check that the job requests GPUs, that torch is a build for them, and that CUDA_VISIBLE_DEVICES is "
      "right (--dry-run=env)"},
@@ -91,6 +137,12 @@ constexpr KnownFailure k_known[] = {
      "CUDA_LAUNCH_BLOCKING=1 makes the traceback show the line, and compute-sanitizer the access; on one "
      "node "
      "only, the GPU may be faulty"},
+    {"cpu-memory",
+     {"DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory",
+      "posix_memalign. Error code 12", "ArrayMemoryError: Unable to allocate"},
+     "the host's memory, or a limit of it (ulimit -v, --mem), was used up",
+     "request more memory, or use smaller batches, fewer data loader workers or fewer ranks per node; the "
+     "traceback shows which tensor was too large"},
     {"shared-memory",
      {"out of shared memory", "unable to allocate shared memory", "unable to open shared memory object",
       "Error while creating shared memory segment", "unable to write to file </torch_"},
@@ -126,6 +178,10 @@ constexpr KnownFailure k_known[] = {
      {"Unable to find address for:", "Unable to resolve hostname to a (local) address"},
      "no network interface matches GLOO_SOCKET_IFNAME, or this host's name has no address",
      "set GLOO_SOCKET_IFNAME to an interface that ip addr shows on every node, or unset it"},
+    {"no-nccl",
+     {"doesn't have NCCL built in"},
+     "this torch was built without NCCL: it is a build for CPUs, or for another kind of GPU",
+     "install a torch built for the GPUs of the node, or pass the backend gloo to init_process_group()"},
     {"nccl-mismatch",
      {"ncclInvalidUsage", "Mismatched NCCL version detected"},
      "the ranks' NCCL calls do not match",

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "supervise/last_words.hpp"
 
 namespace ddprun::supervise {
 
@@ -17,6 +18,7 @@ bool has_text(const KnownFailure& known, const std::string& line) {
 }
 
 bool fits(const KnownFailure& known, const std::vector<std::string>& lines) {
+  if (known.shown_by != nullptr && known.shown_by(lines)) return true;
   std::size_t seen = 0;
   for (auto line = lines.rbegin(); line != lines.rend() && seen < known.lines; ++line) {
     if (has_text(known, *line)) return true;
@@ -32,7 +34,7 @@ bool fits(const KnownFailure& known, const Failure& failure, int world_size) {
     return failure.status == ExitStatus{ExitStatus::Kind::signalled, known.signal, {}, false} &&
            failure.out_of_memory.empty() && !failure.after_stop;
   }
-  return fits(known, failure.last_lines) || fits(known, split(failure.message, '\n'));
+  return fits(known, without_crash(failure.last_lines)) || fits(known, split(failure.message, '\n'));
 }
 
 }  // namespace

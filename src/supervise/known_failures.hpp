@@ -26,6 +26,7 @@ struct KnownFailure {
   std::size_t lines = k_all_lines;  // number of nonempty lines searched, from the end
   int least_world_size = 1;         // the smallest world in which this is the usual cause
   int signal = 0;
+  bool (*shown_by)(const std::vector<std::string>& lines) = nullptr;  // else by more than one line
 };
 
 // Return the table, and its rows that fit a failure; if several fit, the first counts.

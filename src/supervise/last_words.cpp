@@ -30,9 +30,17 @@ bool ends_frames(const std::vector<std::string>& lines, std::size_t last) {
 
 }  // namespace
 
+std::vector<std::string> without_crash(std::vector<std::string> lines) {
+  const auto crash = std::ranges::find_if(
+      lines, [](const std::string& line) { return without_rank(line).starts_with("Fatal Python error: "); });
+  lines.erase(crash, lines.end());
+  return lines;
+}
+
 std::vector<std::string> words_of(const Failure& failure) {
   std::vector<std::string> lines = split(failure.message, '\n');
-  lines.insert(lines.end(), failure.last_lines.begin(), failure.last_lines.end());
+  const std::vector<std::string> last = without_crash(failure.last_lines);
+  lines.insert(lines.end(), last.begin(), last.end());
   return lines;
 }
 

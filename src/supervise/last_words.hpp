@@ -8,7 +8,9 @@
 
 namespace ddprun::supervise {
 
-// Returns the lines of its error file, then its last lines.
+// Without what Python's faulthandler wrote at a crash, to its end: these are no words of the worker's.
+std::vector<std::string> without_crash(std::vector<std::string> lines);
+// The lines of its error file, then its last lines without_crash().
 std::vector<std::string> words_of(const Failure& failure);
 // Returns the last line of them that is not blank.
 std::string last_words(const Failure& failure);

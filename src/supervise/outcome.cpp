@@ -51,7 +51,9 @@ std::string describe_start_failure(const ExitStatus& status) {
   if (status.stage == StartStage::interpreter)
     return "the interpreter named in its first line does not exist";
   if (status.stage == StartStage::exec) {
-    return status.value == ENOEXEC ? "neither a program nor a script with a #! line" : error;
+    return status.value == ENOEXEC
+               ? "neither a program nor a script with a #! line (begin it with one, as in #!/bin/sh)"
+               : error;
   }
   if (status.stage == StartStage::process) return "process creation failed: " + error + remedy(status.value);
   return fmt::format("{}: {}", stage_name(status.stage), error);

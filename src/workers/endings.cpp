@@ -55,7 +55,8 @@ void Endings::complete(std::size_t worker, supervise::Failure failure, bool afte
   failure.gpu = plan_->planned[worker].device;
   const bool killed = failure.status.kind == ExitStatus::Kind::signalled && failure.status.value == SIGKILL;
   if (killed) failure.out_of_memory = memory_.explain_kill(failure.pid);
-  failure.hint = supervise::find_failure_hint(failure, plan_->assignment.world_size);
+  const std::string hint = supervise::find_failure_hint(failure, plan_->assignment.world_size);
+  if (!hint.empty()) failure.hint = hint;
   Ended& ended = ended_[worker];
   ended.failure = std::move(failure);
   for (const auto& handler : std::exchange(ended.waiting, {})) handler(*ended.failure);

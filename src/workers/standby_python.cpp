@@ -21,24 +21,6 @@ constexpr Milliseconds k_command_limit{200};
 constexpr std::string_view k_path = "PYTHONPATH=", k_inspection = "DDPRUN_INSPECT=";
 constexpr std::size_t k_longest_line = 8192;
 
-// Returns the worker's environment with the hook's own folder first until Python has started; inspection of a
-// worker waits until it is one.
-std::vector<std::string> standby_environment(const std::vector<std::string>& worker,
-                                             const std::string& folder) {
-  std::vector<std::string> environment;
-  std::string path;
-  for (const std::string& each : worker) {
-    if (each.starts_with(k_path)) {
-      path = each.substr(k_path.size());
-    } else if (!each.starts_with(k_inspection)) {
-      environment.push_back(each);
-    }
-  }
-  environment.push_back("DDPRUN_STANDBY=" + path);
-  environment.push_back(std::string(k_path) + folder + (path.empty() ? "" : ":" + path));
-  return environment;
-}
-
 std::string zero_ended(const std::vector<std::string>& strings) {
   std::string text;
   for (const std::string& each : strings) text.append(each).push_back('\0');
@@ -46,7 +28,7 @@ std::string zero_ended(const std::vector<std::string>& strings) {
 }
 
 os::Child start(os::SpawnRequest request, int input, const std::string& folder) {
-  request.environment = standby_environment(request.environment, folder);
+  request.environment = environment_of_hook(request.environment, Hook::stands_by, folder);
   request.standard_input = input;
   request.terminal = -1;
   auto started = os::spawn(request);
@@ -56,6 +38,23 @@ os::Child start(os::SpawnRequest request, int input, const std::string& folder) 
 }
 
 }  // namespace
+
+// Who looks into a worker waits until a standby interpreter is one.
+std::vector<std::string> environment_of_hook(const std::vector<std::string>& worker, Hook hook,
+                                             const std::string& folder) {
+  std::vector<std::string> environment;
+  std::string path;
+  for (const std::string& each : worker) {
+    if (each.starts_with(k_path)) {
+      path = each.substr(k_path.size());
+    } else if (hook == Hook::notes || !each.starts_with(k_inspection)) {
+      environment.push_back(each);
+    }
+  }
+  environment.push_back((hook == Hook::notes ? "DDPRUN_IMPORTS=" : "DDPRUN_STANDBY=") + path);
+  environment.push_back(std::string(k_path) + folder + (path.empty() ? "" : ":" + path));
+  return environment;
+}
 
 StandbyPython::StandbyPython(boost::asio::io_context& context, os::SpawnRequest worker,
                              const std::string& folder, OnNews on_news)

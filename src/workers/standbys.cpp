@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/error.hpp"
+#include "console/log.hpp"
 #include "os/atomic_file.hpp"
 #include "os/clock.hpp"
 #include "os/private_files.hpp"
@@ -23,13 +25,28 @@ void write_hook(const std::string& folder) {
   if (const int error = os::make_private_folder(folder); error != 0)
     throw os::system_failure("cannot create the folder " + folder, error);
   os::write_file(folder + "/sitecustomize.py", k_standby_module);
+  os::write_file(folder + "/imports.py", k_imports_module);
 }
 
 }  // namespace
 
-void Standbys::start(std::size_t worker, const os::SpawnRequest& request, const std::string& folder) {
-  if (folder_.empty()) write_hook(folder);
-  folder_ = folder;
+void Standbys::begin(const std::string& folder) {
+  if (!folder_.empty()) return;
+  try {
+    write_hook(folder);
+    folder_ = folder;
+  } catch (const Error& error) {
+    console::say_detail(std::string("no standby interpreters: ") + error.what());
+  }
+}
+
+os::SpawnRequest Standbys::with_imports_noted(os::SpawnRequest request) const {
+  if (!folder_.empty()) request.environment = environment_of_hook(request.environment, Hook::notes, folder_);
+  return request;
+}
+
+void Standbys::start(std::size_t worker, const os::SpawnRequest& request) {
+  if (folder_.empty()) throw Error("what Python imports at its start could not be written");
   drop(worker);
   auto started = std::make_unique<StandbyPython>(
       context_, request, folder_, [this, worker](const StandbyPython::News& news) { note(worker, news); });

@@ -27,8 +27,11 @@ class Standbys {
   Standbys& operator=(const Standbys&) = delete;
 
   void when_told(OnNews on_news) { on_news_ = std::move(on_news); }
-  // Starts one for this worker. `folder` is a new one in a folder of this user's alone. Throws Error.
-  void start(std::size_t worker, const os::SpawnRequest& request, const std::string& folder);
+  // `folder`: in a folder of this user's alone; what Python imports at its start is written there, once.
+  void begin(const std::string& folder);
+  // The start of a worker whose Python notes what it imports; as it is where that could not be written.
+  os::SpawnRequest with_imports_noted(os::SpawnRequest request) const;
+  void start(std::size_t worker, const os::SpawnRequest& request);  // one for this worker; throws Error
   // Throws Error where the list cannot be written.
   void import(std::size_t worker, const std::vector<std::string>& modules,
               const std::vector<std::string>& left_out);
@@ -51,7 +54,7 @@ class Standbys {
   os::Reaper& reaper_;
   std::vector<int>& helpers_;
   OnNews on_news_;
-  std::string folder_;  // folder with the hook; empty: not yet written
+  std::string folder_;  // empty: not yet written
   std::map<std::size_t, std::unique_ptr<StandbyPython>> waiting_;
   std::map<std::size_t, std::string> why_none_;
   std::vector<std::unique_ptr<StandbyPython>> ending_;

@@ -14,6 +14,7 @@
 #include "net/bound_socket.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
+#include "os/files/slow_files.hpp"
 #include "os/private_files.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/signals.hpp"
@@ -208,7 +209,8 @@ std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   const Streams streams = open_streams(worker);
   const os::SpawnRequest request = make_request(*plan_, worker, streams, state.error_file);
   if (!take_standby(worker, request)) {
-    auto result = os::spawn(request);
+    const bool notes = standbys_ && is_inspected(plan_->planned[worker]);
+    auto result = os::spawn(notes ? standbys_->with_imports_noted(request) : request);
     if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) return os::not_started(*failure);
     state.child = std::move(std::get<os::Child>(result));
     reaper_.watch(state.child->pid());
@@ -330,8 +332,11 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   when_known(state, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
     failure.message = read_error_file(*workers_[worker]);
     failure.last_lines = last_lines(worker);
+    for (std::string& line : crash_lines(worker, failure.status))
+      failure.last_lines.push_back(std::move(line));
     failure.environment = describe_environment(worker);
     failure.log_file = kept_output(worker);
+    failure.hint = hint_of_full_disk(worker);
     handler(std::move(failure));
   });
 }
@@ -348,8 +353,10 @@ void WorkerGroup::when_known(const Worker& worker, std::function<void()> handler
 }
 
 std::string WorkerGroup::read_error_file(const Worker& worker) const {
-  const auto text = os::try_read_file(worker.error_file, k_error_file_limit);
-  return text ? supervise::parse_error_file(*text) : std::string();
+  const bool is_here = worker.error_file.starts_with(folder_.path());  // else it is with the log files
+  const auto read = [&] { return os::try_read_file(worker.error_file, k_error_file_limit); };
+  const auto text = is_here ? read() : os::try_file_system([&] { return read().value_or(""); });
+  return text && !text->empty() ? supervise::parse_error_file(*text) : std::string();
 }
 
 // Looks at all of them at every SIGCHLD: one signal may stand for several, and while a tracer holds an ending

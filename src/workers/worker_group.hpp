@@ -6,8 +6,10 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -183,13 +185,18 @@ class WorkerGroup {
   std::string read_error_file(const Worker& worker) const;
   std::vector<output::LogIndexEntry> index_entries() const;
   output::StreamRoute route(std::size_t worker, output::Stream stream) const;
-  std::optional<Milliseconds> output_age(std::size_t worker, output::Stream stream) const;
+  using WrittenFiles = std::map<std::string, std::int64_t>;  // Unix milliseconds by path
+  WrittenFiles look_at_written() const;
+  std::optional<Milliseconds> output_age(std::size_t worker, output::Stream stream,
+                                         const WrittenFiles& files) const;
   output::LineLabel label(std::size_t worker, const output::StreamRoute& route, bool terminal) const;
   int open_stream(std::size_t worker, output::Stream stream, const output::StreamRoute& route, bool both,
                   Streams& streams);
   std::vector<std::string> last_lines(std::size_t worker, output::Stream stream) const;
   std::vector<std::string> last_lines(std::size_t worker) const;
+  std::vector<std::string> crash_lines(std::size_t worker, const ExitStatus& status) const;
   std::string kept_output(std::size_t worker) const;
+  std::string hint_of_full_disk(std::size_t worker) const;
   std::string describe_environment(std::size_t worker) const;
 
   boost::asio::io_context& context_;

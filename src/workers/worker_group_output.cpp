@@ -2,7 +2,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+#include "inspect/stack_dump.hpp"
 #include "os/descriptors.hpp"
+#include "os/files/slow_files.hpp"
+#include "os/machine/host_condition.hpp"
 #include "os/read_file.hpp"
 #include "os/terminal/terminal.hpp"
 #include "workers/worker_group.hpp"
@@ -94,7 +101,8 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker, output::Str
   if (opened) return (is_output ? pumps_.output() : pumps_.error()).last_lines(*opened);
   if (!route(worker, stream).file) return {};
   supervise::LineTail tail;
-  tail.add(os::read_tail(logs_.path(plan_->assignment.workers[worker], stream), k_tail_of_file));
+  const std::string file = logs_.path(plan_->assignment.workers[worker], stream);
+  tail.add(os::try_file_system([&] { return os::read_tail(file, k_tail_of_file); }).value_or(""));
   return tail.lines();
 }
 
@@ -103,11 +111,36 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker) const {
   return lines.empty() ? last_lines(worker, output::Stream::output) : lines;
 }
 
+// What its Python has shown of a death by SIGSEGV and the like (workers/inspection/ddprun_inspection.py).
+std::vector<std::string> WorkerGroup::crash_lines(std::size_t worker, const ExitStatus& status) const {
+  constexpr std::array k_crashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+  const bool crashed = status.kind == ExitStatus::Kind::signalled &&
+                       std::ranges::find(k_crashes, status.value) != k_crashes.end();
+  const std::string prefix = crashed ? inspect_prefix(worker) : "";
+  return prefix.empty() ? std::vector<std::string>()
+                        : inspect::crash_lines(os::read_tail(prefix + ".crash", k_tail_of_file));
+}
+
 // Returns the file that a person opens first, once the job is over; empty: there is none.
 std::string WorkerGroup::kept_output(std::size_t worker) const {
   if (!workers_[worker]->child) return {};
   for (const output::Stream stream : {output::Stream::error, output::Stream::output}) {
     if (route(worker, stream).file) return logs_.final_path(plan_->assignment.workers[worker], stream);
+  }
+  return {};
+}
+
+// What a worker writes to a file itself, its error among it, is lost when that file cannot grow.
+std::string WorkerGroup::hint_of_full_disk(std::size_t worker) const {
+  for (const output::Stream stream : {output::Stream::error, output::Stream::output}) {
+    const output::StreamRoute way = route(worker, stream);
+    if (!way.file || way.console) continue;
+    const std::string path = logs_.path(plan_->assignment.workers[worker], stream);
+    if (os::is_on_full_disk(path))
+      return fmt::format(
+          "the file system of its log file on {} is full, so that what it wrote last, such as its error, is "
+          "lost: free space there, or give another folder with --log-dir",
+          node_->host);
   }
   return {};
 }

@@ -19,7 +19,9 @@ constexpr Milliseconds k_take_limit{2000};  // limit for all workers together
 
 void WorkerGroup::begin_standbys() {
   take_until_ = os::now() + k_take_limit;
-  if (standbys_) standbys_->drop_from(plan_->planned.size());
+  if (!standbys_) return;
+  standbys_->drop_from(plan_->planned.size());
+  standbys_->begin(folder_.path() + "/standby");
 }
 
 // Starts a standby interpreter. Python asks once, as it starts, whether its output is a terminal.
@@ -33,7 +35,7 @@ void WorkerGroup::start_standby(std::size_t worker, const plan::LaunchPlan& expe
   streams.output = to_terminal && os::is_terminal(STDOUT_FILENO) ? STDOUT_FILENO : null;
   streams.error = to_terminal && os::is_terminal(STDERR_FILENO) ? STDERR_FILENO : null;
   const std::string error_file = worker < workers_.size() ? workers_[worker]->error_file : std::string();
-  standbys_->start(worker, make_request(plan, worker, streams, error_file), folder_.path() + "/standby");
+  standbys_->start(worker, make_request(plan, worker, streams, error_file));
 }
 
 bool WorkerGroup::take_standby(std::size_t worker, const os::SpawnRequest& request) {

@@ -1,9 +1,12 @@
 // Status of the workers here for --status, as far as it costs nothing to know.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/text.hpp"
 #include "os/clock.hpp"
+#include "os/files/slow_files.hpp"
 #include "os/process/process_table.hpp"
 #include "os/read_file.hpp"
 #include "probes/launch_facts.hpp"
@@ -19,31 +22,55 @@ Milliseconds since(TimePoint moment) {
 
 }  // namespace
 
-// Returns the age of the last output; a file that the worker writes itself has the time of its last write.
-std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, output::Stream stream) const {
+// When those that their workers write themselves were written last, in Unix milliseconds. One child looks at
+// all, as their file system may hang.
+WorkerGroup::WrittenFiles WorkerGroup::look_at_written() const {
+  std::vector<std::string> paths;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    for (const auto stream : {output::Stream::output, output::Stream::error}) {
+      const auto& opened = stream == output::Stream::output ? workers_[i]->output : workers_[i]->error;
+      if (!opened && route(i, stream).file) paths.push_back(logs_.path(plan_->assignment.workers[i], stream));
+    }
+  }
+  if (paths.empty()) return {};
+  const std::string times = os::try_file_system([&] {
+                              std::string text;
+                              for (const std::string& path : paths)
+                                text += fmt::format("{} ", os::last_written(path).value_or(-1));
+                              return text;
+                            }).value_or("");
+  WrittenFiles written;
+  const auto words = split_words(times);
+  for (std::size_t i = 0; i < words.size() && i < paths.size(); ++i) {
+    if (const auto time = parse_integer(words[i]); time && *time >= 0) written[paths[i]] = *time;
+  }
+  return written;
+}
+
+std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, output::Stream stream,
+                                                    const WrittenFiles& files) const {
   const Worker& state = *workers_[worker];
   const bool is_output = stream == output::Stream::output;
   if (const auto& opened = is_output ? state.output : state.error) {
     const auto last = (is_output ? pumps_.output() : pumps_.error()).last_read(*opened);
     return last ? std::optional(since(*last)) : std::nullopt;
   }
-  const auto written = route(worker, stream).file
-                           ? os::last_written(logs_.path(plan_->assignment.workers[worker], stream))
-                           : std::nullopt;
-  if (!written) return std::nullopt;
-  return std::max(Milliseconds{os::unix_milliseconds() - *written}, Milliseconds{0});
+  const auto found = files.find(logs_.path(plan_->assignment.workers[worker], stream));
+  if (found == files.end()) return std::nullopt;
+  return std::max(Milliseconds{os::unix_milliseconds() - found->second}, Milliseconds{0});
 }
 
 status::NodeStatus WorkerGroup::status() const {
   status::NodeStatus status{node_->host, {}, {}};
+  const WrittenFiles files = look_at_written();
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     status::WorkerStatus& worker = status.workers.emplace_back();
     worker.rank = plan_->assignment.workers[i].rank.value;
     worker.local_rank = plan_->assignment.workers[i].local_rank.value;
     worker.pid = workers_[i]->ended ? 0 : pid(i);
     worker.gpu = plan_->planned[i].device;
-    const auto output = output_age(i, output::Stream::output);
-    const auto error = output_age(i, output::Stream::error);
+    const auto output = output_age(i, output::Stream::output, files);
+    const auto error = output_age(i, output::Stream::error, files);
     if (const auto touched = os::last_written(progress_file(i)))
       worker.progress_age = std::max(Milliseconds{os::unix_milliseconds() - *touched}, Milliseconds{0});
     if (standbys_)

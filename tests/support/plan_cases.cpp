@@ -61,6 +61,12 @@ options::Options read_options(const json& flags) {
     if (flag == "--role") options.role = sourced(value.get<std::string>(), flag);
     if (flag == "--local-addr") options.local_address = sourced(value.get<std::string>(), flag);
     if (flag == "--virtual-local-rank") options.virtual_local_rank = value.get<bool>();
+    if (flag == "--gpus-per-worker") options.gpus_per_worker = sourced(value.get<int>(), flag);
+    if (flag == "--workers-per-gpu") {
+      options.given["workers-per-gpu"] = {value.dump(), flag};
+      options.gpus_per_worker = sourced(1, flag);
+    }
+    if (flag == "--rdzv-conf") options.given["rdzv-conf"] = {value.get<std::string>(), flag};
     if (flag == "--site") options.site = value.get<std::string>();
     if (flag == "--launcher") options.remote_launcher = sourced(value.get<std::string>(), flag);
     if (flag == "--logs") options.output.logs = sourced(value.get<std::string>(), flag);

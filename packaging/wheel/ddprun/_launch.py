@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import sys
@@ -10,6 +11,7 @@ from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from ddprun import _pickling
 from ddprun._run import Failure, private_folder, run_in
+from ddprun._worker import PrivateFolder
 
 T = TypeVar("T")
 
@@ -32,15 +34,15 @@ def launch(function: Callable[..., T], nproc: int | str | None = None, *args: An
     name = getattr(function, "__qualname__", repr(function))
     data = _payload(function, args, dict(kwargs or {}), name)
     sys.modules.setdefault("__mp_main__", sys.modules["__main__"])  # what a worker calls it
-    with private_folder(folder) as private:
-        _write(private / "function", data)
+    with private_folder(folder) as private, contextlib.closing(PrivateFolder(private)) as files:
+        files.write("function", data)
         workers = [] if nproc is None else ["--nproc-per-node", str(nproc)]
         arguments = [*workers, *options, str(Path(__file__).with_name("_worker.py")), str(private)]
         try:
             result = run_in(arguments, private, env={"PYTHON_EXEC": sys.executable, **(env or {})}, cwd=cwd)
         except Failure as failure:
-            raise failure from _exception_of(private, failure.rank)
-        return [_value_of(private, rank) for rank in range(_world_size(result.report, private))]
+            raise failure from _exception_of(files, failure.rank)
+        return [_value_of(files, rank) for rank in range(_world_size(result.report, files))]
 
 
 def _payload(function: Callable[..., T], args: Sequence[Any], kwargs: dict[str, Any], name: str) -> bytes:
@@ -67,27 +69,22 @@ def _main_of_workers() -> dict[str, str]:
     return {} if file is None else {"init_main_from_path": os.path.abspath(file)}
 
 
-def _write(path: Path, data: bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
+def _world_size(report: dict[str, Any] | None, files: PrivateFolder) -> int:
+    return int(report["world_size"]) if report else len([name for name in files.names() if name.startswith("value.")])
 
 
-def _world_size(report: dict[str, Any] | None, folder: Path) -> int:
-    return int(report["world_size"]) if report else len(list(folder.glob("value.*")))
-
-
-def _value_of(folder: Path, rank: int) -> Any:
+def _value_of(files: PrivateFolder, rank: int) -> Any:
     try:
-        with open(folder / f"value.{rank}", "rb") as file:
+        with files.open(f"value.{rank}") as file:
             return pickle.load(file)
     except FileNotFoundError:
         raise RuntimeError(f"rank {rank} returned no value: it ended with exit code 0 before the function returned, or "
                            "another ddprun.launch() has started it; on several hosts a single one starts all ranks") from None
 
 
-def _exception_of(folder: Path, rank: int | None) -> BaseException | None:
+def _exception_of(files: PrivateFolder, rank: int | None) -> BaseException | None:
     try:
-        with open(folder / f"exception.{rank}", "rb") as file:
+        with files.open(f"exception.{rank}") as file:
             error = pickle.load(file)
     except Exception:  # there is none, or its class cannot be made from what it pickles
         return None

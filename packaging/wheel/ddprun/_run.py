@@ -71,12 +71,29 @@ def run(arguments: Sequence[str | os.PathLike[str]], *, env: Mapping[str, str] |
 
 @contextlib.contextmanager
 def private_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
-    """One that this user alone can enter; removed at the end, also before a stop signal ends this process."""
+    """One that this user alone can enter; removed at the end, also before a stop signal ends this process.
+
+    In a parent that another user can change he could put his own folder in its place.
+    """
+    if parent is None:
+        parent = next(filter(_is_safe, [tempfile.gettempdir(), f"/run/user/{os.geteuid()}", "/tmp", "/var/tmp"]), None)
+    elif os.path.isdir(parent) and (mode := os.stat(parent).st_mode) & 0o1002 == 0o0002:
+        raise PermissionError(f"ddprun.launch: {os.fspath(parent)} can be changed by all users (mode {mode & 0o7777:04o} without the "
+                              f"sticky bit); chmod +t {os.fspath(parent)}, or name another folder")
     try:
         with tempfile.TemporaryDirectory(prefix="ddprun-", dir=parent) as made:
             yield Path(made).resolve()
     except _Stopped as stopped:
         os.kill(os.getpid(), stopped.signal)
+
+
+def _is_safe(parent: str) -> bool:
+    try:
+        status = os.stat(parent)
+    except OSError:
+        return False
+    return os.access(parent, os.W_OK) and status.st_uid in (0, os.geteuid()) and (
+        not status.st_mode & 0o022 or bool(status.st_mode & 0o1000))
 
 
 def run_in(arguments: list[str], folder: Path, *, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None,

@@ -10,25 +10,61 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any, BinaryIO, Callable
+from typing import Any, BinaryIO, Callable, NoReturn
 
 
-def main(folder: Path) -> None:
-    rank = os.environ["RANK"]
-    for stale in ("value", "exception"):  # of an attempt before
+class PrivateFolder:
+    """One of this user alone, opened once: who may rename it puts no other in its place, and no file of another user is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        self._refuse_foreign("", os.fstat(self._folder), 0o077)
+
+    def _refuse_foreign(self, name: str, status: os.stat_result, others: int) -> None:
+        why = (f"belongs to user {status.st_uid}, not to user {os.geteuid()}" if status.st_uid != os.geteuid() else
+               f"can be changed by other users (mode {status.st_mode & 0o7777:04o})" if status.st_mode & others else "")
+        if why:
+            raise PermissionError(f"ddprun.launch: {self._path / name} {why}; its argument folder has to name one that only you can change")
+
+    def open(self, name: str) -> BinaryIO:
+        file = open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._folder), "rb")
+        self._refuse_foreign(name, os.fstat(file.fileno()), 0o022)
+        return file
+
+    def write(self, name: str, data: bytes) -> None:
+        new = f"{name}.{os.urandom(6).hex()}"
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self._folder), "wb") as file:
+            file.write(data)
+        os.rename(new, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+
+    def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            (folder / f"{stale}.{rank}").unlink()
+            os.unlink(name, dir_fd=self._folder)
+
+    def names(self) -> list[str]:
+        return os.listdir(self._folder)
+
+    def close(self) -> None:
+        os.close(self._folder)
+
+
+def main(path: Path) -> None:
+    rank = os.environ["RANK"]
+    folder = open_folder(path)
+    for stale in ("value", "exception"):  # of an attempt before
+        folder.remove(f"{stale}.{rank}")
     try:
-        with open_function(folder) as file:
+        with open_function(folder, path) as file:
             function, args, kwargs = load(file)
         value = call(function, args, kwargs)
-        write(folder / f"value.{rank}", pickled_value(value, rank, function))
+        folder.write(f"value.{rank}", pickled_value(value, rank, function))
     except Exception as error:
         text = text_of(error)
         sys.stderr.write(text)
         write_error_file(error, text)
         with contextlib.suppress(Exception):  # one that cannot be pickled is its text only
-            write(folder / f"exception.{rank}", dumps(error))
+            folder.write(f"exception.{rank}", dumps(error))
         sys.exit(1)
 
 
@@ -49,11 +85,24 @@ def call(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any
         return None
 
 
-def open_function(folder: Path) -> BinaryIO:
+def open_folder(path: Path) -> PrivateFolder:
     try:
-        return open(folder / "function", "rb")
+        return PrivateFolder(path)
     except FileNotFoundError:
-        sys.exit(f"ddprun.launch: {folder} is not on this host; its argument folder has to name one that all hosts share")
+        refuse_missing(path)
+    except OSError as error:
+        sys.exit(str(error))
+
+
+def open_function(folder: PrivateFolder, path: Path) -> BinaryIO:
+    try:
+        return folder.open("function")
+    except FileNotFoundError:
+        refuse_missing(path)
+
+
+def refuse_missing(path: Path) -> NoReturn:
+    sys.exit(f"ddprun.launch: {path} is not on this host; its argument folder has to name one that all hosts share")
 
 
 def load(file: BinaryIO) -> Any:
@@ -81,13 +130,6 @@ def pickled_value(value: Any, rank: str, function: Any) -> bytes:
     except Exception as error:
         name = getattr(function, "__qualname__", repr(function))
         raise TypeError(f"rank {rank}: what {name} returned cannot be pickled ({error})") from None
-
-
-def write(path: Path, data: bytes) -> None:
-    new = path.with_name(f"{path.name}.new")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
-    new.replace(path)
 
 
 def write_error_file(error: BaseException, text: str) -> None:

@@ -13,11 +13,23 @@ namespace ddprun::allocation {
 
 namespace {
 
-constexpr const char* k_launcher_prefixes[] = {
-    "PMI_",      "PMI2_",           "PMIX_",      "OMPI_",
-    "PRTE_",     "MV2_COMM_WORLD_", "MPI_LOCAL",  "HYDI_",
-    "HYDRA_",    "PALS_",           "JSM_",       "FLUX_TASK_",
-    "PLE_RANK_", "FLIB_RANK_",      "SLURM_PMIX", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
+constexpr const char* k_launcher_prefixes[] = {"PMI_",
+                                               "PMI2_",
+                                               "PMIX_",
+                                               "OMPI_",
+                                               "PRTE_",
+                                               "MV2_COMM_WORLD_",
+                                               "MPI_LOCAL",
+                                               "HYDI_",
+                                               "HYDRA_",
+                                               "PALS_",
+                                               "JSM_",
+                                               "FLUX_TASK_",
+                                               "PLE_RANK_",
+                                               "FLIB_RANK_",
+                                               "SLURM_PMIX",
+                                               "MPT_LRANK",
+                                               "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
 constexpr const char* k_tuning_prefixes[] = {"OMPI_MCA_", "PMIX_MCA_", "PRTE_MCA_"};
 // Open MPI hands its daemons' addresses to the processes under the same prefix as the user's tuning.
 constexpr const char* k_not_tuning_prefixes[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"};

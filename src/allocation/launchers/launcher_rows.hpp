@@ -25,6 +25,7 @@ std::optional<LaunchPlace> read_jsrun(const Seen& seen);
 std::optional<LaunchPlace> read_pals(const Seen& seen);
 std::optional<LaunchPlace> read_open_mpi(const Seen& seen);
 std::optional<LaunchPlace> read_mvapich2(const Seen& seen);
+std::optional<LaunchPlace> read_mpt(const Seen& seen);
 std::optional<LaunchPlace> read_hydra(const Seen& seen);
 std::optional<LaunchPlace> read_pmix(const Seen& seen);
 

@@ -82,8 +82,9 @@ namespace {
 // Programs that run other programs in their own environment.
 constexpr std::array k_shells{"sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh", "su", "sudo"};
 constexpr std::array k_consoles{"login", "tmux", "screen", "SCREEN"};
-constexpr std::array k_daemons{"hydra_pmi_proxy", "pmi_proxy", "orted",           "orterun", "mpirun",
-                               "mpirun.openmpi",  "mpiexec",   "mpiexec.openmpi", "prted",   "prterun"};
+constexpr std::array k_daemons{"hydra_pmi_proxy", "pmi_proxy",      "orted",       "orterun",
+                               "mpirun",          "mpirun.openmpi", "mpiexec",     "mpiexec.openmpi",
+                               "prted",           "prterun",        "mpiexec_mpt", "arrayd"};
 constexpr std::array k_scheduler_daemons{"slurmstepd:", "pbs_mom", "pbs_attach", "pbs_tmrsh",   "palsd",
                                          "res",         "jsmd",    "flux-shell", "flux-broker", "sshd:"};
 
@@ -123,8 +124,8 @@ const facts::Ancestor* find_front_end(const facts::HostFacts& host) {
 // The most telling first: jsrun sets Open MPI's variables too, Open MPI and PALS those of PMIx and PMI.
 constexpr std::array k_launchers{launcher_rows::read_flux,     launcher_rows::read_jsrun,
                                  launcher_rows::read_pals,     launcher_rows::read_open_mpi,
-                                 launcher_rows::read_mvapich2, launcher_rows::read_hydra,
-                                 launcher_rows::read_pmix};
+                                 launcher_rows::read_mvapich2, launcher_rows::read_mpt,
+                                 launcher_rows::read_hydra,    launcher_rows::read_pmix};
 
 }  // namespace
 
@@ -148,6 +149,14 @@ void check_not_left_over(const LaunchPlace& place, const facts::HostFacts& host)
 }
 
 void check_rank_not_lost(const facts::Snapshot& snapshot) {
+  if (const auto local = Variables(snapshot.environment).text("MPT_LRANK");
+      local && find_launch_places(snapshot).empty()) {
+    throw Error(fmt::format("HPE MPT started this ddprun on {} ({}={}), but PMI_RANK is not set: no variable "
+                            "gives its rank among all",
+                            snapshot.host.name, local->origin, printable(local->value, 20)),
+                "start one ddprun on each host and give its place: --nnodes N --node-rank R --master-addr "
+                "HOST; or call ddprun once in the job's script, without mpiexec_mpt");
+  }
   const facts::Ancestor* const front_end = find_front_end(snapshot.host);
   if (front_end == nullptr || !is_among(program_of(*front_end), k_daemons)) return;
   if (!find_launch_places(snapshot).empty()) return;
@@ -161,6 +170,18 @@ bool is_started_by_scheduler(const facts::HostFacts& host) {
   const facts::Ancestor* const front_end = find_front_end(host);
   return front_end != nullptr &&
          (front_end->title.starts_with("slurmstepd: [") || starts_scripts(*front_end));
+}
+
+std::optional<bool> is_below_script(const facts::HostFacts& host) {
+  const auto has = [&](const auto& is_such) { return std::ranges::any_of(host.ancestors, is_such); };
+  if (has(starts_scripts)) return true;
+  if (has(is_login)) return std::nullopt;
+  // Where other users' processes are hidden, or a container has process numbers of its own, neither shows.
+  const bool seen = has([](const facts::Ancestor& ancestor) {
+    const std::string_view program = program_of(ancestor);
+    return program == "systemd" || program == "init" || program.starts_with("sshd");
+  });
+  return seen ? std::optional(false) : std::nullopt;
 }
 
 bool is_interactive_shell(const facts::Ancestor& ancestor) {

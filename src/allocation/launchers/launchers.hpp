@@ -41,13 +41,17 @@ std::vector<LaunchPlace> find_launch_places(const facts::Snapshot& snapshot);
 // then no launcher started it, and the place is another launch's.
 void check_not_left_over(const LaunchPlace& place, const facts::HostFacts& host);
 
-// Throws Error when hydra, Open MPI or PRRTE started this process and no launcher's rank is set: it would be
-// one of several worlds of one.
+// Throws Error when HPE MPT, hydra, Open MPI or PRRTE started this process and no launcher's rank is set: it
+// would be one of several worlds of one.
 void check_rank_not_lost(const facts::Snapshot& snapshot);
 
 // Reports whether only shells are between this process and the daemon of Slurm or PBS that runs a job's
 // scripts and tasks: then no launcher of MPI processes started it.
 bool is_started_by_scheduler(const facts::HostFacts& host);
+
+// Whether the daemon that runs a job's scripts is above this process; nothing where somebody's terminal is,
+// or where not all of its ancestors are seen.
+std::optional<bool> is_below_script(const facts::HostFacts& host);
 
 // Reports whether it is a shell that a person types at, "-bash" or "zsh -i": no script and no -c.
 bool is_interactive_shell(const facts::Ancestor& ancestor);

@@ -76,6 +76,8 @@ Job read_host_file_job(const HostFileRow& row, const facts::Snapshot& snapshot, 
   Job job = make_no_job(options);
   job.base.scheduler = sourced(row.scheduler, row.file);
   job.leak_hint = leak_hint_of(row);
+  job.script_on_first =
+      row.scheduler == facts::Scheduler::sge;  // its master host; of the others nothing is sure
   if (const auto id = variables.text(row.job)) job.base.job_id = *id;
   job.name = fmt::format("{} job {}", row.name, printable(job.base.job_id.value, 80));
   const auto restarts = row.restarted[0] == '\0' ? std::nullopt : variables.count(row.restarted, 0);

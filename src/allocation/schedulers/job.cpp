@@ -32,6 +32,25 @@ void check_nodes_available(const Job& job, const PlaceOptions& options) {
                   options.nodes->value));
 }
 
+// The script of a job runs on its first host. Elsewhere, and where it is not above this process, this is one
+// of several that something unknown has started: each of them would start all agents.
+void check_runs_script(const Job& job, const facts::Snapshot& snapshot) {
+  const bool elsewhere = job.script_on_first && job.own && *job.own > 0;
+  if (job.below_script.value_or(!elsewhere)) return;
+  const std::string& first = job.hosts.value.front();
+  const std::string where =
+      elsewhere
+          ? fmt::format("its script runs on {}, but this ddprun was started on {}", first, snapshot.host.name)
+          : fmt::format("this ddprun on {} was not started by its script", snapshot.host.name);
+  throw Error(
+      fmt::format("{} has {} ({}): {}, and no variable gives its rank", job.name,
+                  count_of(count_hosts(job), "host"), compress_hostlist(job.hosts.value), where),
+      fmt::format("call ddprun once in the job's script, without mpiexec or ssh; or start one on each "
+                  "host and give its place: --nnodes {} --node-rank {} --master-addr {}; to use this "
+                  "host alone, add --standalone",
+                  count_hosts(job), job.own ? fmt::format("{}", *job.own) : "R", first));
+}
+
 Allocation describe_unstarted(const Job& job, const std::string& origin, const PlaceOptions& options) {
   Allocation allocation = job.base;
   allocation.style = sourced(LaunchStyle::not_started, origin);
@@ -85,6 +104,7 @@ Allocation settle_unstarted(const Job& job, const std::string& origin, const fac
   }
   check_nodes_available(job, options);
   if (job.own && count_hosts(job) == 1) return stand_alone(job, snapshot, options, job.hosts.origin);
+  check_runs_script(job, snapshot);
   return describe_unstarted(job, origin, options);
 }
 

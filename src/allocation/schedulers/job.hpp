@@ -22,6 +22,8 @@ struct Job {
   bool hosts_in_environment = false;        // told to every process of the job alike
   std::optional<int> own;                   // this host's position in `hosts`
   std::string leak_hint;                    // remedy if the variables are another job's
+  bool script_on_first = false;             // the scheduler runs the job's script on the first of them
+  std::optional<bool> below_script;  // whether the job's script is above this process, where that shows
 };
 
 // Returns a job without a scheduler: only what the flags say.
@@ -32,9 +34,9 @@ Job make_no_job(const PlaceOptions& options);
 Allocation follow_launcher(const Job& job, const LaunchPlace& place, const facts::Snapshot& snapshot,
                            const PlaceOptions& options);
 
-// Returns the launch of a process that no launcher started: alone if the job has one host or one was asked
-// for, by hand if the flags are complete, else not_started. Throws Error if the hosts are not known, or do
-// not have this one.
+// No launcher started this process: alone where the job has one host or one was asked for, by hand where the
+// flags are complete, else not_started. Throws Error where the hosts are not known or do not have this one,
+// and where this process is not below the job's script.
 Allocation settle_unstarted(const Job& job, const std::string& origin, const facts::Snapshot& snapshot,
                             const PlaceOptions& options);
 

@@ -80,6 +80,7 @@ Job read_job(const facts::Snapshot& snapshot, const PlaceOptions& options, bool 
   if (index && index->value > 0) job.base.job_id.value += fmt::format("[{}]", index->value);
   job.name = "LSF job " + printable(job.base.job_id.value, 80);
   job.leak_hint = k_lsf_leak_hint;
+  job.script_on_first = true;
   HostList list = read_list(snapshot, variables);
   if (list.origin.empty()) return job;
   const bool on_launch_node = same_host(list.file.hosts.front(), snapshot.host.name);

@@ -74,6 +74,11 @@ Pbs read_pbs(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   pbs.job.base.job_id = *id;
   pbs.job.name = "PBS job " + printable(id->value, 80);
   pbs.job.leak_hint = k_pbs_leak_hint;
+  pbs.job.script_on_first = true;
+  pbs.job.below_script = is_below_script(snapshot.host);
+  // Torque numbers the tasks of pbsdsh as it numbers the script.
+  if (pbs.variables.text("PBS_NODENUM").value_or(Sourced<std::string>{"0", {}}).value != "0")
+    pbs.job.below_script = false;
   if (const auto cookie = pbs.variables.text("PBS_JOBCOOKIE")) {
     pbs.job.base.secrets.push_back({SecretKind::pbs_cookie, cookie->value, cookie->origin});
   }

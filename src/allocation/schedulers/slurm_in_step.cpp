@@ -75,6 +75,12 @@ Allocation follow_loop(const SlurmFacts& facts) {
   return follow_flags(facts, options);
 }
 
+// In a heterogeneous job -N counts the nodes of one component.
+std::string words_for_nodes(const SlurmFacts& facts, int nodes) {
+  const int components = facts.job.components;
+  return components > 1 ? fmt::format("--het-group=0-{}", components - 1) : fmt::format("-N{}", nodes);
+}
+
 void check_flags(const SlurmFacts& facts, const StepLayout& layout) {
   const PlaceOptions& options = facts.options;
   const std::size_t count = layout.hosts.size();
@@ -82,8 +88,8 @@ void check_flags(const SlurmFacts& facts, const StepLayout& layout) {
     throw UsageError(fmt::format("{} {}, but srun started this step on {} ({})", options.nodes->origin,
                                  options.nodes->value, count_of(static_cast<std::int64_t>(count), "node"),
                                  compress_hostlist(layout.hosts)),
-                     fmt::format("leave {} out, or start on as many nodes: srun -N{} ...",
-                                 options.nodes->origin, options.nodes->value));
+                     fmt::format("leave {} out, or start on as many nodes: srun {} ...",
+                                 options.nodes->origin, words_for_nodes(facts, options.nodes->value)));
   }
   if (options.node_rank && options.node_rank->value != layout.node) {
     throw UsageError(
@@ -125,8 +131,8 @@ void add_step_notices(const SlurmFacts& facts, const StepLayout& layout, Allocat
     allocation.notices.push_back(
         {fmt::format("the step has {} of the job's {} nodes ({})", count, job_nodes,
                      compress_hostlist(layout.hosts)),
-         fmt::format("to use all of them: srun -N{} ...; if this is intended, add --nnodes {}", job_nodes,
-                     count)});
+         fmt::format("to use all of them: srun {} ...; if this is intended, add --nnodes {}",
+                     words_for_nodes(facts, job_nodes), count)});
   }
   const auto [least, most] = std::minmax_element(layout.tasks.begin(), layout.tasks.end());
   if (*least != *most && facts.job.components == 1) {

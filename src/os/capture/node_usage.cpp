@@ -1,10 +1,9 @@
 #include "os/capture/node_usage.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cerrno>
 
+#include "os/atomic_file.hpp"
 #include "os/capture/native_stacks.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
@@ -51,9 +50,9 @@ std::string write_records(const std::vector<std::string>& paths, const std::vect
   std::string problem;
   for (std::size_t i = 0; i < texts.size() && i < paths.size(); ++i) {
     if (texts[i].empty() || paths[i].empty()) continue;
-    const Fd file(::open(paths[i].c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-    if (file && write_whole(file.get(), texts[i])) continue;
-    if (problem.empty()) problem = paths[i] + ": " + describe_errno(errno);
+    const OpenedFile opened = open_to_append(paths[i]);
+    if (opened.file && write_whole(opened.file.get(), texts[i])) continue;
+    if (problem.empty()) problem = paths[i] + ": " + (opened.file ? describe_errno(errno) : opened.problem);
   }
   return problem;
 }

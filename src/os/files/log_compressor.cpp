@@ -15,6 +15,7 @@
 #include "os/descriptors.hpp"
 #include "os/libraries/zstd.hpp"
 #include "os/process/helper_child.hpp"
+#include "os/process/reaper.hpp"
 
 namespace ddprun::os {
 
@@ -79,12 +80,12 @@ int LogCompressor::compress(const Files& files, pid_t parent) const {
 
 void LogCompressor::start_next() {
   if (jobs_.empty()) return;
-  part_ = fmt::format("{}.{}.part", jobs_.front().path, ::getpid());
+  part_ = fmt::format("{}.{}.part", jobs_.front().path, make_random_id().substr(0, 12));
   const std::string name = jobs_.front().name();
   // Opened before the fork: until the child comes to it, the names may become those of other files.
   const Files files{Fd(::open(name.c_str(), O_RDONLY | O_CLOEXEC)),
                     Fd(::open((name + k_compressed_suffix).c_str(), O_RDONLY | O_CLOEXEC)),
-                    Fd(::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666))};
+                    Fd(::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666))};
   Pipe pipe = make_pipe();
   const pid_t parent = ::getpid();
   child_ = fork_helper([&] {

@@ -1,6 +1,5 @@
 #include "os/files/log_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <cstdio>
 
 #include "base/duration.hpp"
+#include "os/atomic_file.hpp"
 #include "os/files/log_compressor.hpp"
 
 namespace ddprun::os {
@@ -65,7 +65,7 @@ void LogFile::rotate() {
     ::unlink(name(kept).c_str());
     for (int age = kept; age > 0; --age) ::rename(name(age - 1).c_str(), name(age).c_str());
   }
-  Fd next(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  Fd next = open_to_append(path_).file;
   if (next) file_ = std::move(next);  // failed: the old one continues
   size_ = 0;
   rotated_();

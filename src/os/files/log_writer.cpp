@@ -1,7 +1,5 @@
 #include "os/files/log_writer.hpp"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -19,6 +17,7 @@
 #include "os/descriptors.hpp"
 #include "os/files/log_compressor.hpp"
 #include "os/files/log_file.hpp"
+#include "os/files/slow_files.hpp"
 #include "os/process/child_socket.hpp"
 #include "os/process/helper_child.hpp"
 #include "os/system_failure.hpp"
@@ -174,9 +173,7 @@ int write_logs(int socket) {
 }  // namespace
 
 Fd open_log_file(const std::string& path) {
-  Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!file) throw system_failure(fmt::format("cannot write the log file {}", printable(path)), errno);
-  return file;
+  return open_slow_file("cannot write the log file " + printable(path), path);
 }
 
 LogWriter::LogWriter() {

@@ -15,6 +15,7 @@
 
 #include "base/text.hpp"
 #include "os/atomic_file.hpp"
+#include "os/path_walk.hpp"
 #include "os/private_files.hpp"
 #include "os/read_file.hpp"
 #include "os/system_failure.hpp"
@@ -114,7 +115,7 @@ void StageFolder::leave(bool keep) {
   if (!folder_) return;
   const std::string mark = copy(k_keep_mark);
   const bool complete = exists(copy(k_complete_mark));
-  if (keep && complete) Fd(::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).close();
+  if (keep && complete) Fd(::open(mark.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)).close();
   if ((!exists(mark) || !complete) && lock(folder_, LOCK_EX) && is_current()) remove_below(path_, true);
   folder_.close();
   ::rmdir(above(path_).c_str());  // the last copy of all has gone
@@ -131,6 +132,10 @@ staging::PlaceFacts look_at_place(const std::string& place) {
   facts.executes = (status.f_flag & ST_NOEXEC) == 0;
   if (const std::string kind = shared_kind(place); !kind.empty()) {
     facts.problem = fmt::format("is on {}, which other hosts share", kind);
+    return facts;
+  }
+  if (const std::string why = why_others_can_replace(place); !why.empty()) {
+    facts.problem = "is not safe: " + why;
     return facts;
   }
   const std::string own = place + "/" + staging::user_folder(::geteuid());

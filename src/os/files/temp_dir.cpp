@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "os/path_walk.hpp"
 #include "os/private_files.hpp"
 #include "os/process/reaper.hpp"
 #include "os/system_failure.hpp"
@@ -32,22 +33,26 @@ std::vector<std::string> temp_dir_places(const std::optional<std::string>& tmpdi
   if (tmpdir && tmpdir->starts_with('/') && *tmpdir != k_shared_place) bases.push_back(*tmpdir);
   const std::string session = fmt::format("/run/user/{}", ::geteuid());
   if (is_own_folder(session)) bases.push_back(session);
+  std::erase_if(bases, [](const std::string& base) { return !why_others_can_replace(base).empty(); });
   bases.emplace_back(k_shared_place);
   for (std::string& base : bases) base += "/ddprun-" + name;
   return bases;
 }
 
 TempDir::TempDir(const std::vector<std::string>& places) : owner_(::getpid()) {
-  int error = 0;
+  std::string why;
   for (const std::string& place : places) {
-    error = make_private_folder(place);
-    if (error != 0) continue;
-    path_ = place;
-    return;
+    why = why_others_can_replace(place.substr(0, place.rfind('/')));
+    if (!why.empty()) continue;
+    const int error = make_private_folder(place);
+    if (error == 0) {
+      path_ = place;
+      return;
+    }
+    why = describe_errno(error);
   }
-  throw Error(fmt::format("cannot create the temporary folder {}: {}", printable(join(places, " or ")),
-                          describe_errno(error)),
-              "set TMPDIR to a folder that can be written to");
+  throw Error(fmt::format("cannot create the temporary folder {}: {}", printable(join(places, " or ")), why),
+              "set TMPDIR to a folder that can be written to, and that only this user can change");
 }
 
 TempDir::TempDir(const std::optional<std::string>& tmpdir)

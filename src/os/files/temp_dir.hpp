@@ -7,13 +7,14 @@
 
 namespace ddprun::os {
 
-// Returns the folders for it, best first: the job's own TMPDIR, the user's /run/user, /tmp. The first two are
-// emptied by others at the latest when the job or the session is over. `name` identifies the run: any process
-// that has these paths may remove what is there (Reaper).
+// Where it may lie, best first: the job's own TMPDIR, the user's /run/user, /tmp. The first two are emptied
+// by others at the latest when the job or the session is over. What is in there is executed: a TMPDIR that
+// other users can change (os/path_walk.hpp) is left out. `name` tells the run from all others: whoever
+// has these paths may remove what is there (Reaper).
 std::vector<std::string> temp_dir_places(const std::optional<std::string>& tmpdir, const std::string& name);
 
-// A folder with mode 0700 at the first of `places` that takes it; removed with all it holds by the destructor
-// of the process that made it (a forked child's copy removes nothing).
+// Made with mode 0700 at the first of `places` that takes it and that no other user can change; removed with
+// all it holds by the destructor of the process that made it (a forked child's copy removes nothing).
 class TempDir {
  public:
   // Throws Error when none takes a folder.

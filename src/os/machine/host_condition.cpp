@@ -101,6 +101,11 @@ int count_search_domains(const std::string& root) {
   return static_cast<int>(domains);
 }
 
+bool is_on_full_disk(const std::string& path) {
+  struct statvfs room {};
+  return ::statvfs(path.c_str(), &room) == 0 && room.f_blocks > 0 && std::uint64_t{room.f_bavail} == 0;
+}
+
 FolderState try_folder(const std::string& path, std::uint64_t bytes) {
   FolderState state;
   struct statvfs room {};

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <filesystem>
 #include <set>
 
 #include "base/text.hpp"
@@ -104,6 +106,17 @@ ProcessTable capture_processes() {
     if (process) table.push_back(std::move(*process));
   }
   return table;
+}
+
+bool is_running(int pid, std::uint64_t start_time) {
+  if (const auto process = capture_process(pid))
+    return process->start_time == start_time && !has_ended(*process);
+  return ::kill(pid, 0) == 0 || errno == EPERM;
+}
+
+std::string pid_namespace() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
 std::vector<int> capture_children() {

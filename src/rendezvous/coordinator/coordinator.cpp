@@ -278,6 +278,8 @@ void Coordinator::form_world(TimePoint now) {
 void Coordinator::tell_differences(const std::vector<plan::Announcement>& announcements) {
   if (auto notice = plan::find_unlike_python(announcements))
     actions_.push_back(ShowNotice{std::move(*notice)});
+  if (auto notice = plan::find_crowded_hosts(announcements))
+    actions_.push_back(ShowNotice{std::move(*notice)});
   for (allocation::Notice& notice : plan::find_unlike_gpus(announcements))
     actions_.push_back(ShowNotice{std::move(notice)});
 }

@@ -146,8 +146,10 @@ std::string Coordinator::describe_waiting(TimePoint now) const {
   const Milliseconds waited = std::chrono::floor<std::chrono::seconds>(now - status_since_);
   const std::string since = settings_.live ? ", for " + describe_duration(waited) : "";
   if (state_ == State::running) {
-    return fmt::format("{} of {} workers have not connected to the store yet, {} after the start",
-                       world_.world_size - connections_, world_.world_size, describe_duration(waited));
+    return fmt::format(
+        "{} of {} not connected to the store yet, {} after the start", world_.world_size - connections_,
+        world_.world_size == 1 ? "1 worker has" : fmt::format("{} workers have", world_.world_size),
+        describe_duration(waited));
   }
   if (waits_to_restart()) {
     const Milliseconds left = std::chrono::ceil<std::chrono::seconds>(*state_deadline_ - now);

@@ -115,10 +115,15 @@ MemberJoin::Actions MemberJoin::on_resolved(const std::string& name,
 
 MemberJoin::Actions MemberJoin::on_resolve_failed(const std::string& name, const std::string& why,
                                                   TimePoint now) {
+  const bool others = !settings_.key_value_space.empty() || !settings_.rendezvous_file.empty();
   for (Name& entry : names_) {
     if (entry.text == name && entry.trial.under_way)
       fail(entry.trial, why, k_first_lookup_pause, now, k_longest_pause);
   }
+  // A name that is unknown twice is misspelt, most likely, and shown without waiting.
+  const bool none_known = std::ranges::all_of(
+      names_, [](const Name& each) { return !each.known && each.trial.pause > k_first_lookup_pause; });
+  if (none_known && !others && status_shown_.empty()) status_due_ = std::min(status_due_, now);
   return on_time(now);
 }
 

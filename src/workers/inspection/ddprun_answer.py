@@ -33,8 +33,15 @@ def describe(ended, modules):
             "exception": _exception(exceptions.get(ident)),
         })
     if modules:
-        answer["loaded"] = [_text(name) for name in list(sys.modules)]  # in the order of their imports
+        answer["loaded"] = _imports()
     return answer
+
+
+def _imports():
+    """What standby/imports.py has noted: names, and texts of JSON between them."""
+    noted = getattr(sys.modules["_frozen_importlib"], "_find_and_load", None)
+    told = noted.list() if hasattr(noted, "list") else []
+    return [each if isinstance(each, str) else json.dumps(each) for each in told]
 
 
 def _stack(frame):

@@ -4,6 +4,7 @@ torch calls start(), the entry point of group torch.backends. $DDPRUN_INSPECT is
   .socket  torch's worker server, HTTP; POST /handler/ddprun is answered by ddprun_answer.py beside this file
   .ending  the same socket once the script is over: what needs the interpreter must not be asked any more
   .stacks  SIGRTMIN+3 appends the stacks of all threads, also where the interpreter is locked
+  .crash   SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT append them, unless the script has faulthandler do that elsewhere
 Nothing here raises: the script runs as it would without.
 """
 
@@ -27,7 +28,7 @@ def start():
             return
     except OSError:
         return
-    for begin in (start_stacks, start_server, use_local_store):
+    for begin in (start_stacks, start_crash, start_server, use_local_store):
         try:
             begin(prefix)
         except Exception:
@@ -59,6 +60,11 @@ def start_stacks(prefix):
         return
     file = os.open(prefix + ".stacks", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)  # closed by exec
     faulthandler.register(number, file=file, all_threads=True, chain=False)
+
+
+def start_crash(prefix):
+    if not faulthandler.is_enabled():  # PYTHONFAULTHANDLER, -X faulthandler; who enables it later has its file
+        faulthandler.enable(os.open(prefix + ".crash", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), all_threads=True)
 
 
 def read(path):

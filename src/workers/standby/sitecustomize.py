@@ -1,10 +1,13 @@
-"""In a standby interpreter: imports what a worker has imported, and waits to become a worker of the next attempt.
+"""In a worker of a job with --standby: notes what it imports (imports.py). In a standby interpreter: imports what a
+worker has imported, and waits to become a worker of the next attempt.
 
 Python's start imports it in the place of sitecustomize, before the script is opened. When it is done that start goes on:
-sys.argv, sys.path, sys.flags and __main__ come about as in any other worker. Standard input is the agent's socket:
+sys.argv, sys.path, sys.flags and __main__ come about as in any other worker. A standby interpreter's standard input is the
+agent's socket:
 
   agent  leave-out NAMES  packages, with commas between them
-  agent  import FILE     the modules to import, as a JSON list
+  agent  import FILE     the modules to import, as a JSON list of names; +NAME came with the one before. A text that begins
+                         with { is JSON: how the state in which they are imported changes, or why the list ends
   here   ready COUNT     or "unfit PACKAGE REASON": without that package it would do
   agent  go BYTES        with the three standard streams; the environment, NAME=value and a zero byte each, follows
   here   gone            or "unfit - REASON"
@@ -12,17 +15,13 @@ sys.argv, sys.path, sys.flags and __main__ come about as in any other worker. St
 It has no output and leaves with the socket. What is refused, and why, is in docs/restarts.md of ddprun.
 """
 
-import importlib
 import os
 import sys
 
-K_MARK = "DDPRUN_STANDBY"  # the value of PYTHONPATH to come
+K_MARK, K_RECORD = "DDPRUN_STANDBY", "DDPRUN_IMPORTS"  # the value of PYTHONPATH to come: in a standby interpreter, in a worker
 K_REST = 2  # times as long as an import has used the CPU
 # Their import starts a runtime: MPI's, or threads and connections to devices.
 K_LEFT_OUT = {"mpi4py", "tensorflow", "jax", "jaxlib", "horovod"}
-# Read by Python, libraries or the dynamic linker as they start, which nobody sees.
-K_FIXED = ("PYTHON", "LD_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "BLIS_", "NUMEXPR_", "MALLOC_", "GLIBC_", "LC_",
-           "LANG", "TZ", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "ZE_")
 K_FILTERS = ("tqdm", "fsspec", "networkx", "diffusers", "donfig", "dask", "numba", "platform")  # look for their own among all
 
 
@@ -57,11 +56,15 @@ class Guard:
         self.left_out = left_out
         self.folder = own_folder()
         self.own = own_names(self.folder)
-        self.roots = package_folders()
-        self.passed = {}
+        self.look_again()
         self.files = {}  # what was imported: its file, as it was
         self.refused = None
         self.used = 0.0
+
+    def look_again(self):
+        """After a change of sys.path."""
+        self.roots = package_roots()
+        self.passed = {}
 
     def find_spec(self, name, path=None, target=None):
         self.rest()
@@ -151,14 +154,11 @@ def module_of(entry):
     return entry.name if is_package else None
 
 
-def package_folders():
+def package_roots():
     import sysconfig
 
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    folders |= {path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")}
-    # ddprun's own module, which torch imports
-    folders |= {path for path in sys.path if os.path.exists(os.path.join(path, "ddprun_inspection.py"))}
-    return tuple(os.path.join(folder, "") for folder in folders if folder)
+    return tuple(os.path.join(folder, "") for folder in folders if folder) + imports["package_folders"]()
 
 
 def state_of(path):
@@ -200,12 +200,14 @@ class Interpreter:
         self.terminals = os.isatty(1), os.isatty(2)
         self.control = take_control()
         self.folder = os.getcwd()
-        self.environment = dict(os.environb)
+        self.started_with = dict(os.environb)
         self.programs = {path: state_of(path) for path in {sys.executable, os.path.realpath(sys.executable)}}
         self.before = open_things()
         self.oom_score = self.exchange_oom_score("1000")  # the kernel kills it, not a worker
         self.guard = Guard(set(K_LEFT_OUT))
         self.received = b""
+        self.state = {"environment": {}, "path": list(sys.path), "absent": []}
+        self.groups = []
 
     @staticmethod
     def exchange_oom_score(new):
@@ -255,33 +257,64 @@ class Interpreter:
     def say(self, text):
         self.control.sendall(text.encode("utf-8", "backslashreplace") + b"\n")
 
+    def begin(self):
+        """Once what the user runs at each start of Python has run."""
+        self.environment, self.lists = dict(os.environb), imports["Lists"]()
+
     def prepare(self, path):
         import json
 
         with open(path, encoding="utf-8") as file:
-            wanted = json.load(file)
+            told = json.load(file)
+        why = None
         os.environ.__class__ = WatchedEnvironment
         sys.meta_path.insert(0, self.guard)
         try:
-            for name in wanted:
-                self.import_module(name)
+            state = {"environment": {}, "path": list(self.lists.path), "absent": []}
+            for each in told:
+                if each.startswith("{"):
+                    state = {**state, **json.loads(each)}
+                    why = state.get("why")
+                elif each.lstrip("+") not in sys.modules:  # what came with one that is left out is imported alone
+                    self.import_in(state, each.lstrip("+"))
         finally:
             sys.meta_path.remove(self.guard)
             os.environ.__class__ = WatchedEnvironment.__base__
+        if why and "torch" not in sys.modules:
+            self.end("-", why)
         self.say(f"ready {len(sys.modules)}")
+
+    def import_in(self, state, name):
+        """Imports it where variables, sys.path and sys.modules are as they were in the worker."""
+        put_environment(self.environment, state["environment"])
+        if sys.path != state["path"]:
+            sys.path[:] = state["path"]
+            self.guard.look_again()
+        saved = {each: sys.modules.get(each) for each in state["absent"] if sys.modules.get(each, False) is not None}
+        sys.modules.update(dict.fromkeys(saved))
+        group = imports["Group"](name, state)
+        self.import_module(name)
+        group.note_end(read)
+        if group.names:
+            self.groups.append(group)
+        for each, module in saved.items():
+            if module is None:
+                sys.modules.pop(each, None)
+            else:
+                sys.modules[each] = module
 
     def import_module(self, name):
         top = name.partition(".")[0]
         if name in sys.modules or not self.guard.passes(top):
             return
         try:
-            importlib.import_module(name)
+            __import__(name)
         except KeyboardInterrupt:
             os._exit(0)
         except SystemExit:
             self.end(top, "exits")
-        except BaseException:  # what cannot be imported by this name
-            pass
+        except BaseException as error:
+            self.end(top, self.guard.refused or f"cannot be imported: {error}".splitlines()[0])
         reason = self.guard.refused or self.why_unfit()
         if reason:
             self.end(top, reason)
@@ -300,32 +333,37 @@ class Interpreter:
         os._exit(0)
 
     def go(self, data, descriptors):
-        new = dict(pair.split(b"=", 1) for pair in data.split(b"\0") if b"=" in pair)
+        new = {**set_by_python(), **dict(pair.split(b"=", 1) for pair in data.split(b"\0") if b"=" in pair)}
         reason = self.why_cold(new, descriptors)
         if reason:
             self.end("-", reason)
         for target, source in enumerate(descriptors):
             os.dup2(source, target)
             os.close(source)
-        for name in changes(self.environment, new):
-            if name in new:
-                os.environb[name] = new[name]
-            else:
-                del os.environb[name]
+        self.restore(new)
         if self.oom_score:
             self.exchange_oom_score(self.oom_score)
         self.say("gone")
         self.control.close()
-        inspection = sys.modules.get("ddprun_inspection")
-        if inspection:
-            inspection.start()
+        note_imports(new, self.groups)
+
+    def restore(self, new):
+        """The state before the imports; they are seen to change it when the script makes them."""
+        variables = {name: value for name, value in self.environment.items() if new.get(name) == self.started_with.get(name)}
+        for name in imports["changes"](self.started_with, new):
+            if name in new:
+                variables[name] = new[name]
+        set_environment(variables)
+        for path in set(sys.path) - set(self.lists.path):
+            sys.path_importer_cache.pop(path, None)
+        self.lists.restore()
 
     def why_cold(self, new, descriptors):
         """What differs from a start now."""
-        imported = changes(self.environment, dict(os.environb))
-        for name in sorted(changes(self.environment, new)):
+        imported = {name for group in self.groups for name in {*group.sets, *map(os.fsencode, group.state["environment"])}}
+        for name in sorted(imports["changes"](self.started_with, new)):
             text = os.fsdecode(name)
-            if text.startswith(K_FIXED):
+            if text.startswith(imports["K_FIXED"]):
                 return f"{text} has changed"
             if name in imported or (text in read and not text.startswith("DDPRUN_")):
                 return f"{text} has changed, and was used by an import"
@@ -339,8 +377,27 @@ class Interpreter:
         return f"{self.guard.folder} has a module {min(hidden)} now" if hidden else None
 
 
-def changes(one, other):
-    return {name for name in {*one, *other} if one.get(name) != other.get(name)}
+def set_by_python():
+    """LC_CTYPE, where the locale is C (PEP 538)."""
+    with open("/proc/self/environ", "rb") as file:
+        was_set = (b"\0" + file.read()).find(b"\0LC_CTYPE=") >= 0
+    value = os.environb.get(b"LC_CTYPE")
+    return {} if was_set or value is None else {b"LC_CTYPE": value}
+
+
+def put_environment(before, changed):
+    variables = dict(before)
+    for name, value in changed.items():
+        variables[os.fsencode(name)] = None if value is None else os.fsencode(value)
+    set_environment({name: value for name, value in variables.items() if value is not None})
+
+
+def set_environment(variables):
+    for name in imports["changes"](dict(os.environb), variables):
+        if name in variables:
+            os.environb[name] = variables[name]
+        else:
+            del os.environb[name]
 
 
 def take_control():
@@ -357,12 +414,11 @@ def take_control():
     return control
 
 
-def leave_path():
+def leave_path(mark):
     """This folder, the first of PYTHONPATH."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [path for path in sys.path if path != here]
-    sys.path_importer_cache.pop(here, None)
-    users = os.environ.pop(K_MARK)
+    sys.path[:] = [path for path in sys.path if path != K_HERE]
+    sys.path_importer_cache.pop(K_HERE, None)
+    users = os.environ.pop(mark)
     if users:
         os.environ["PYTHONPATH"] = users
     else:
@@ -372,17 +428,49 @@ def leave_path():
 def import_users_own():
     sys.modules.pop(__name__, None)
     try:
-        importlib.import_module(__name__)
+        __import__(__name__)
     except ImportError as error:
         if error.name != __name__:
             raise
 
 
+def read_imports():
+    """imports.py, whose lines in tracebacks are left out as are importlib's."""
+    names = {}
+    with open(os.path.join(K_HERE, "imports.py"), encoding="utf-8") as file:
+        exec(compile(file.read(), "<frozen importlib._bootstrap>", "exec"), names)
+    return names
+
+
+def note_imports(environment, groups=()):
+    """From now on. `environment`: what this process was started with."""
+    folder = os.getcwd()
+
+    def start_anew(reason):
+        rank = os.fsdecode(environment.get(b"RANK", b"?"))
+        text = f"ddprun: rank {rank} starts Python anew instead of going on from --standby: {reason}\n"
+        os.write(2, text.encode("utf-8", "replace"))
+        users = environment.get(b"PYTHONPATH", b"")
+        path = os.fsencode(K_HERE) + (b":" + users if users else b"")
+        os.chdir(folder)
+        os.execve(sys.executable, sys.orig_argv, {**environment, os.fsencode(K_RECORD): users, b"PYTHONPATH": path})
+
+    imports["Imports"](start_anew, groups)
+
+
+def start_recorded():
+    leave_path(K_RECORD)
+    environment = dict(os.environb)
+    import_users_own()
+    note_imports(environment)
+
+
 def start():
-    leave_path()
+    leave_path(K_MARK)
     interpreter = Interpreter()
     try:
         import_users_own()
+        interpreter.begin()
         interpreter.wait()
     except Exception as error:
         interpreter.end("-", f"{type(error).__name__}: {error}".splitlines()[0])
@@ -390,7 +478,12 @@ def start():
         os._exit(0)
 
 
-if K_MARK in os.environ:
-    start()
+K_HERE = os.path.dirname(os.path.abspath(__file__))
+if K_MARK in os.environ or K_RECORD in os.environ:
+    imports = read_imports()
+    if K_MARK in os.environ:
+        start()
+    else:
+        start_recorded()
 if sys.modules.get(__name__) is None:
     raise ImportError(f"No module named {__name__!r}", name=__name__)

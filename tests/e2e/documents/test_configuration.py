@@ -60,3 +60,33 @@ def test_a_folder_that_may_not_be_entered_is_one_sentence(binary, tmp_path_facto
     result = run(*AS_NOBODY, copy, "--print-config", env={"PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": str(folder)})
     assert result.returncode == 2
     assert result.stderr.splitlines()[0] == f"ddprun: cannot read {file}: permission denied"
+
+
+def test_true_is_the_option_without_its_value_and_a_path_has_the_home_and_variables(binary, tmp_path):
+    configure(tmp_path, {"label": True, "events": "~/$USER-${SLURM_JOB_ID:-interactive}.jsonl"})
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "USER": "ada"}
+    assert run(binary, "--no-python", "echo", "x", env=environment).stdout == "[0] x\n"
+    assert (tmp_path / "ada-interactive.jsonl").read_text()
+    del environment["USER"]
+    result = run(binary, "--no-python", "echo", "x", env=environment)
+    file = tmp_path / "ddprun" / "config.json"
+    assert (result.stdout, result.stderr) == (
+        "[0] x\n", f"ddprun: events ({file}, line 1) is left out: USER is not set, as "
+        "~/$USER-${SLURM_JOB_ID:-interactive}.jsonl needs it\n"
+        "hint: export USER, or write ${USER:-TEXT} for a TEXT where it is not set\n")
+
+
+def test_a_file_cannot_turn_every_run_into_a_query(binary, tmp_path):
+    configure(tmp_path, {"stacks": True})
+    environment = {"PATH": os.environ["PATH"], "XDG_CONFIG_HOME": str(tmp_path)}
+    result = run(binary, "--no-python", "true", env=environment)
+    assert result.returncode == 2
+    assert result.stderr == (f"ddprun: stacks ({tmp_path}/ddprun/config.json, line 1) cannot be set in a file\n"
+                             "hint: give --stacks on the command line\n")
+
+
+def test_a_misspelt_variable_is_named_with_the_one_that_was_meant(binary):
+    result = run(binary, "--no-python", "true", env={"PATH": os.environ["PATH"], "DDPRUN_MAX_RESTART": "3"})
+    assert (result.returncode, result.stderr) == (
+        0, "ddprun: DDPRUN_MAX_RESTART has no effect: there is no such variable\n"
+        "hint: did you mean DDPRUN_MAX_RESTARTS?\n")

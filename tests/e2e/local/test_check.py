@@ -99,9 +99,9 @@ def limited(hosts: HostGroup, name: str, limit: str) -> Iterator[dict]:
 
 
 def test_few_open_files(hosts, key):
-    with limited(hosts, "b", "-Sn 64") as env:
+    with limited(hosts, "b", "-Sn 24") as env:
         expect(check(hosts, key, env=env), "error",
-               r"b: limits: a process may open 64 files \(ulimit -n\); data loaders and connections between ranks need more")
+               r"b: limits: a process may open 24 files \(ulimit -n\); data loaders and connections between ranks need more")
 
 
 def rules(rule: str) -> str:
@@ -249,7 +249,7 @@ def test_a_node_that_hangs_in_its_check_is_named_and_ends(hosts, key, nodes):
 
 def test_nodes_that_fail_are_named_in_a_file(hosts, key, directory):
     names = directory / "bad-nodes"
-    with limited(hosts, "c", "-Sn 64") as env:
+    with limited(hosts, "c", "-Sn 24") as env:
         assert check(hosts, key, "--exclude-file", str(names), nodes=3, env=env).code == 1
     assert names.read_text() == "c\n"
     assert check(hosts, key, "--exclude-file", str(names), nodes=2).code == 0
@@ -269,7 +269,7 @@ def test_a_real_all_reduce_without_torch(hosts, key, directory):
     program.chmod(0o755)
     env = {name: {"PYTHON_EXEC": str(program)} for name in "ab"}
     result = check(hosts, key, "--check=deep", nodes=2, env=env)
-    assert result.code == 1 and said(result, "error", r"a,b: torch: rank 0,1: no python today"), str(result)
+    assert result.code == 1 and said(result, "error", r"a,b: torch: ranks 0-1: no python today"), str(result)
     env["b"] = {}
     result = check(hosts, key, "--check=deep", nodes=2, env=env)
     assert result.code == 1 and "torch was not tried, because of the errors\n" in result.stdout, str(result)
@@ -283,20 +283,20 @@ SAY = ["--no-python", "sh", "-c", "echo rank $RANK of $WORLD_SIZE"]
 def test_before_a_job_only_what_is_wrong_is_told(hosts, key):
     results = wait_all(start_all(hosts, "--key-file", key, "--check=auto", *SAY))
     assert [(result.code, result.stderr) for result in results] == [(0, ""), (0, "")], as_text(results)
-    with limited(hosts, "b", "-Sn 64") as env:
+    with limited(hosts, "b", "-Sn 24") as env:
         results = wait_all([start(hosts, node, "--key-file", key, "--check=auto", *SAY, env=env.get("ab"[node])) for node in range(2)])
     assert [result.code for result in results] == [0, 0] and results[0].stderr == "", as_text(results)
-    assert "limits on b: a process may open 64 files" in results[1].stderr and "hint: " in results[1].stderr, as_text(results)
+    assert "limits on b: a process may open 24 files" in results[1].stderr and "hint: " in results[1].stderr, as_text(results)
 
 
 def test_a_node_that_fails_is_left_out_where_there_are_spares(hosts, key, directory):
     names = directory / "bad-nodes"
-    with limited(hosts, "b", "-Sn 64") as env:
+    with limited(hosts, "b", "-Sn 24") as env:
         results = wait_all([start(hosts, node, "--key-file", key, "--check=auto", "--spares", "1", "--exclude-file", str(names), *SAY,
                                   nodes=3, env=env.get("abc"[node])) for node in range(3)])
     assert [results[0].code, results[2].code] == [0, 0] and results[1].code != 0, as_text(results)
     assert results[0].stdout + results[2].stdout == "rank 0 of 2\nrank 1 of 2\n", as_text(results)
-    assert "limits on b: a process may open 64 files" in results[0].stderr and "the job starts without it" in results[0].stderr, as_text(results)
+    assert "limits on b: a process may open 24 files" in results[0].stderr and "the job starts without it" in results[0].stderr, as_text(results)
     assert names.read_text() == "b\n"
 
 

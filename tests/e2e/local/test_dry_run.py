@@ -74,7 +74,7 @@ def test_a_snapshot_has_its_own_variables_and_is_printed_wherever_it_came_from(b
     assert plan["world_size"] == {"value": 6, "origin": "2 nodes, if all have 3 workers"}
     assert "OMP_NUM_THREADS" in plan["workers"][0]["env"]
     text = run(binary, "--snapshot", str(captured), "--no-python", "true", environment=here)
-    assert text.returncode == 0 and "what would happen on n2" in text.stdout, text.stderr
+    assert text.returncode == 0 and f"what would happen on n2, by its snapshot {str(captured)[:20]}" in text.stdout, text.stderr
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])

@@ -58,17 +58,77 @@ def test_the_second_attempt_may_succeed(machine):
 
 @pytest.mark.parametrize("restarts", ["0", "1"])
 @pytest.mark.parametrize("name, code, why", [
-    ("text", 126, "neither a program nor a script with a #! line"),
-    ("orphan", 127, "the interpreter named in its first line does not exist"),
+    ("text", 126, "neither a program nor a script with a #! line (begin it with one, as in #!/bin/sh)"),
 ])
 def test_a_program_that_cannot_run(machine, name, code, why, restarts):
-    for file, text in {"text": "just text\n", "orphan": "#!/no/such/interpreter\n"}.items():
-        (machine.directory / file).write_text(text)
-        (machine.directory / file).chmod(0o755)
+    (machine.directory / name).write_text("just text\n")
+    (machine.directory / name).chmod(0o755)
     result = machine.run("--max-restarts", restarts, "--nproc-per-node", "2", "--no-python", f"./{name}")
     assert result.code == code, str(result)
     assert f"cannot start ./{name} on " in result.stderr, str(result)
     assert evidence.times_said(result.stderr, why) == 1, str(result)  # another attempt would find the same
+
+
+@pytest.mark.parametrize("text, mode, code, why, hint", [
+    ("#!/no/such/interpreter\n", 0o755, 127, "/no/such/interpreter, which its first line names, does not exist",
+     "correct the first line, or install that program on this host"),
+    ("#!/bin/sh\r\ntrue\r\n", 0o755, 126, "its first line ends with a carriage return, as in files from Windows",
+     "remove the carriage returns: sed -i 's/\\r$//' ./start"),
+    ("#!/bin/sh -e\ntrue\n", 0o644, 126, "it is a script for /bin/sh and is not executable",
+     "chmod +x ./start; --run-path runs it with python"),
+])
+def test_a_script_whose_first_line_or_permission_is_wrong(machine, text, mode, code, why, hint):
+    (machine.directory / "start").write_text(text)
+    (machine.directory / "start").chmod(mode)
+    result = machine.run("--nproc-per-node", "2", "./start")
+    assert result.code == code, str(result)
+    assert re.sub(r" on \S+: ", " on HOST: ", result.stderr, count=1) == (
+        f"ddprun: cannot start ./start on HOST: {why}\nhint: {hint}\n"), str(result)
+
+
+def test_a_python_script_without_permission_and_a_shell_script_with_it_run(machine):
+    (machine.directory / "train").write_text("#!/usr/bin/env python3\nprint('python')\n")
+    (machine.directory / "start").write_text("#!/bin/sh\necho shell\n")
+    (machine.directory / "start").chmod(0o755)
+    assert machine.run("./train").stdout == "python\n"
+    assert machine.run("./start").stdout == "shell\n"
+
+
+@pytest.mark.parametrize("arguments, hint", [
+    (["status"], "did you mean ddprun --status?"),
+    (["train.py --steps 1"], "in quotes it is one word, the name of a file; without them: ddprun train.py --steps 1"),
+    (["--hang-timeout", "5", "min", "train.py"], "write the time as one word: --hang-timeout 5m"),
+])
+def test_a_script_that_is_not_there_and_something_else_was_meant(machine, arguments, hint):
+    result = machine.run(*arguments)
+    assert result.code == 127, str(result)
+    assert result.stderr.endswith(f": no such file\nhint: {hint}\n"), str(result)
+
+
+def test_options_behind_the_script_are_noticed_once_for_all_workers(machine):
+    (machine.directory / "train.py").write_text("import sys; print(sys.argv[1:])")
+    result = machine.run("--nproc-per-node", "2", "train.py", "--max-restarts", "2")
+    assert result.code == 0 and result.stdout.count("['--max-restarts', '2']\n") == 2, str(result)
+    assert result.stderr.startswith(
+        "ddprun: --max-restarts after train.py is an argument of the script and has no effect on ddprun\n"
+        "hint: write it before the script: ddprun --nproc-per-node 2 --max-restarts 2 train.py; ddprun -- train.py ... "
+        "has no such notice\n"), str(result)
+    assert evidence.times_said(result.stderr, "--max-restarts after train.py") == 1, str(result)
+
+
+@pytest.mark.parametrize("option, hint", [
+    ("--local_rank", "write '--local_rank=${local_rank}' behind the script"),
+    ("--data", "write options of ddprun before the script"),
+])
+def test_a_script_that_refuses_its_arguments_gets_a_hint(machine, option, hint):
+    (machine.directory / "train.py").write_text(
+        f"import argparse; p = argparse.ArgumentParser(); p.add_argument({option!r}, required={option == '--local_rank'}); "
+        "print(p.parse_args())")
+    arguments = [] if option == "--local_rank" else ["--nnodes", "1"]
+    result = machine.run("train.py", *arguments)
+    assert result.code == 2 and hint in result.stderr, str(result)
+    result = machine.run("train.py", f"{option}=${{local_rank}}")
+    assert result.code == 0 and "='0'" in result.stdout, str(result)
 
 
 @pytest.mark.parametrize("arguments, code, what, hint", [
@@ -148,3 +208,49 @@ def test_a_full_disk_is_told(machine):
     result = machine.shell("$ddprun --help > /dev/full")
     assert result.code == 125, str(result)
     assert result.stderr == "ddprun: cannot write to standard output: no space left on device\n"
+
+
+CRASH = """import ctypes, os, sys
+import torch
+def step():
+    os.abort() if "abort" in sys.argv else ctypes.string_at(0)
+print("before", file=sys.stderr)
+{enable}
+step()
+"""
+
+
+@pytest.mark.parametrize(("argument", "signal_name", "meaning"), [("", "SIGSEGV", "Segmentation fault"), ("abort", "SIGABRT", "Aborted")])
+def test_the_report_of_a_crash_shows_where_python_was(machine, torch_python, argument, signal_name, meaning):
+    script = machine.directory / "train.py"
+    script.write_text(CRASH.format(enable=""))
+    result = machine.run(str(script), argument, env={"PYTHON_EXEC": str(torch_python)})
+    assert f"was killed by {signal_name}" in result.stderr, str(result)
+    assert f"  | before\n  | Fatal Python error: {meaning}\n  | most recent call first:\n  |   File \"" in result.stderr, str(result)
+    assert f'  |   File "{script}", line 4 in step\n  |   File "{script}", line 7 in <module>\n' in result.stderr, str(result)
+
+
+def test_a_script_that_enables_faulthandler_itself_has_it_where_it_wants(machine, torch_python):
+    script = machine.directory / "train.py"
+    script.write_text(CRASH.format(enable="import faulthandler; faulthandler.enable(open('dump', 'w'))"))
+    result = machine.run(str(script), env={"PYTHON_EXEC": str(torch_python)}, cwd=machine.directory)
+    assert "Fatal Python error" not in result.stderr, str(result)
+    assert "line 4 in step" in (machine.directory / "dump").read_text()
+
+
+def test_a_full_disk_under_the_log_files_is_named_where_the_error_is_lost(machine, small_disk):
+    (machine.directory / "small").mkdir()
+    script = ("mount -t tmpfs -o size=256k none small && $ddprun -r 3 --log-dir small --no-python sh -c "
+              "'yes 0123456789 | head -c 1000000; echo the error >&2; exit 1'")
+    result = machine.start_program(["unshare", "-m", "sh", "-c", script], env={"ddprun": machine.binary}).wait()
+    assert result.code == 1 and re.search(
+        r"  hint: the file system of its log file on \S+ is full, so that what it wrote last, such as its error, is lost: free space there, "
+        r"or give another folder with --log-dir\n", result.stderr), str(result)
+
+
+def test_a_path_without_python_is_named(machine):
+    (machine.directory / "train.py").touch()
+    result = machine.run("train.py", env={"PATH": ""}, cwd=machine.directory)
+    assert result.code == 127 and re.fullmatch(
+        r"ddprun: cannot start Python on \S+: neither python3 nor python is on PATH, which is empty\n"
+        r"hint: activate the environment that has Python before ddprun, or set PYTHON_EXEC to its path\n", result.stderr), str(result)

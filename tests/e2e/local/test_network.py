@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
+import signal
 import sys
 
 import pytest
@@ -124,7 +126,30 @@ def test_a_taken_port_is_an_error_with_a_hint(hosts, key):
         stranger.wait()
     assert result.code == 125, str(result)
     assert f"cannot listen for the other nodes on port {PORT} (address already in use)" in result.stderr
-    assert "hint: another program uses the port" in result.stderr and "--master-port" in result.stderr
+    assert re.search(r"^hint: python\S* \(pid \d+\) uses the port; choose another --master-port", result.stderr,
+                     re.MULTILINE), str(result)
+
+
+def test_a_second_node_0_on_one_host_is_told_which_process_is_the_first(hosts, key):
+    first = start(hosts, 0, "--key-file", key, PRINT, ".")
+    wait_for_listener(hosts, "a")
+    try:
+        second = start(hosts, 0, "--key-file", key, PRINT, ".").wait()
+    finally:
+        first.send_signal(signal.SIGTERM)
+        first.wait()
+    assert second.code == 125, str(second)
+    assert re.search(r"^hint: ddprun with pid \d+ listens there: nodes of one job on one host need different numbers for "
+                     r"--node-rank; for another job choose another --master-port", second.stderr, re.MULTILINE), str(second)
+
+
+def test_nodes_with_different_commands_are_told_both(hosts, directory, key):
+    both = [start(hosts, node, "--join-timeout", "3", "--key-file", key, PRINT, str(directory), f"run-{node}")
+            for node in (0, 1)]
+    results = wait_all(both)
+    assert codes(results) == [124, 124], as_text(results)
+    assert re.search(r"the commands differ: \S+ (\S+ )?run-0 on this side, \S+ (\S+ )?run-1 on the peer's", results[1].stderr), (
+        as_text(results))
 
 
 # Holds each of the given ports of all addresses: every other one listens and never speaks.
@@ -277,6 +302,6 @@ def test_a_node_of_another_job_on_the_same_port_is_told_so(hosts, directory, key
             for node, job in enumerate(("morning", "evening"))]
     results = wait_all(both)
     assert codes(results) == [124, 124], as_text(results)
-    assert "this is job manual/morning, the peer belongs to manual/evening" in results[1].stderr and "morning" in results[1].stderr, str(results[1])
-    assert f"refused {hosts['b'].address}: this is job" in results[0].stderr, str(results[0])
+    assert "this side has --rdzv-id morning, the peer --rdzv-id evening" in results[1].stderr, str(results[1])
+    assert f"refused {hosts['b'].address}: this side has --rdzv-id morning" in results[0].stderr, str(results[0])
     assert not evidence.workers(directory)

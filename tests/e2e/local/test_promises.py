@@ -73,6 +73,7 @@ OPTIONS = {
     "--membind": (["--membind", "bind", "--topology", TOPOLOGY, "--gpus", "2"],
                   "json:workers.0.binding.memory_policy=bind"),
     "--gpus-per-worker": (["--gpus-per-worker", "2", "--topology", TOPOLOGY, "--gpus", "4"], "json:world_size.value=2"),
+    "--workers-per-gpu": (["--workers-per-gpu", "2", "--topology", TOPOLOGY, "--gpus", "4"], "json:world_size.value=8"),
     "--nic": (["--nic", "auto", "--topology", CARDS], "json:workers.0.env.NCCL_IB_HCA==mlx5_0"),
     "--omp-places": (["--omp-places", "--bind", "cpu:0", *SHOW, "echo $OMP_PLACES $OMP_PROC_BIND"], "{0} close"),
     "--show-binding": (["--show-binding", *TRUE], "rank 0 (local rank 0) on"),

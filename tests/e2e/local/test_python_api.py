@@ -15,6 +15,7 @@ import pytest
 
 from support.hosts import Result
 from support.machine import Machine, Screen
+from support.programs import temporary_folder
 from support.python_package import install
 
 
@@ -384,8 +385,7 @@ import os, shutil, ddprun
 from ddprun import _launch
 
 if __name__ == "__main__":
-    write = _launch._write
-    _launch._write = lambda path, data: None  # as on a host that does not share the folder
+    _launch.PrivateFolder.write = lambda folder, name, data: None  # as on a host that does not share the folder
     ddprun.launch(os.getpid, 1)
 """)
     assert "its argument folder has to name one that all hosts share" in result.stderr and result.code == 1
@@ -455,3 +455,54 @@ if __name__ == "__main__":
     print(ddprun.launch(modes, 1, "shared", folder="shared"), os.listdir("shared"))
 """))
     assert lines == ["[['0o600', '0o700']] []"]
+
+
+def test_a_folder_that_all_users_can_change_is_refused(package):
+    (package.directory / "open").mkdir()
+    (package.directory / "open").chmod(0o777)
+    result = run_script(package, "import os, ddprun\nif __name__ == '__main__':\n    ddprun.launch(os.getpid, 1, folder='open')\n")
+    assert result.code == 1 and ("PermissionError: ddprun.launch: open can be changed by all users (mode 0777 without the sticky bit); "
+                                 "chmod +t open, or name another folder") in result.stderr, str(result)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("what, said", [
+    ("folder", "belongs to user 4711, not to user 0"),
+    ("link", "Not a directory"),
+])
+def test_nothing_that_another_user_has_put_in_the_folders_place_is_unpickled(package, what, said):
+    attack = """
+import os, pickle, sys
+private, what = sys.argv[1:]
+class Theirs:
+    def __reduce__(self):
+        return os.system, ("echo THEIRS",)
+os.rename(private, private + ".moved")
+os.umask(0)
+place = private + ".link" if what == "link" else private
+os.mkdir(place, 0o777)
+for name in ("function", "value.0"):
+    with open(os.path.join(place, name), "wb") as file:
+        file.write(pickle.dumps(Theirs()))
+if what == "link":
+    os.symlink(place, private)
+"""
+    shared = temporary_folder()
+    os.chown(shared, 0, 4711)
+    shared.chmod(0o2775)
+    result = run_script(package, f"""
+import os, subprocess, sys
+import ddprun
+from ddprun import _launch
+
+run_in = _launch.run_in
+
+def attacked(arguments, private, **more):
+    subprocess.run([sys.executable, "-c", {attack!r}, str(private), "{what}"], cwd="/", user=4711, group=4711, extra_groups=[], check=True)
+    return run_in(arguments, private, **more)
+
+if __name__ == "__main__":
+    _launch.run_in = attacked
+    ddprun.launch(os.getpid, 1, folder="{shared}")
+""")
+    assert result.code == 1 and said in result.stderr and "THEIRS" not in result.stdout + result.stderr, str(result)

@@ -140,7 +140,8 @@ def test_a_script_sees_the_same_as_in_a_cold_start(machine, torch_python, folder
 
 def test_the_table_of_what_is_the_same_has_the_rows_that_are_tested():
     table = (programs.REPOSITORY / "docs/restarts.md").read_text().partition("| the same | which is |\n|---|---|\n")[2].partition("\n\n")[0]
-    assert re.findall(r"^\| (.*?) \|", table, re.MULTILINE) == [*SAME, "tracebacks"]
+    rows = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)
+    assert sorted(rows) == sorted([*SAME, "tracebacks", "state of an import"])  # the last: test_standby_imports.py
 
 
 def test_a_pth_file_runs_as_often_as_in_a_cold_start(machine, torch_python, folder):
@@ -249,6 +250,68 @@ def test_code_that_has_been_edited_runs(machine, torch_python, packages, edited,
     result = machine.start(*K_ATTEMPTS, "train.py", env={"PYTHON_EXEC": str(torch_python), "PYTHONPATH": str(packages)}).wait(timeout=120)
     assert result.code == 0 and result.stdout.splitlines() == [values], result
     assert starts(machine) == [says.format(path=folder / edited)]
+
+
+# Sets what its imports find, as many scripts do.
+SETS = """import os, sys
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["HF_HOME"] = "/scratch/me"
+sys.path.insert(0, os.environ["FACTS"] + "/newer/site-packages")
+sys.modules["harmless"] = None
+{more}
+import config, versioned
+import torch
+print("found", torch.get_num_threads(), config.home, config.optional, versioned.version, flush=True)
+"""
+
+
+def write_setting_script(folder: Path, packages: Path, more: str) -> None:
+    for site, version in ((packages, 1), (folder / "newer/site-packages", 2)):
+        (site / "versioned").mkdir(parents=True)
+        (site / "versioned/__init__.py").write_text(f"version = {version}\n")
+    (packages / "config").mkdir()
+    (packages / "config/__init__.py").write_text("import os\nhome = os.environ.get('HF_HOME', 'default')\ntry:\n    import harmless\n    optional = True\n"
+                                                 "except ImportError:\n    optional = False\n")
+    (folder / "train.py").write_text(SETS.format(more=more) + FACTS.read_text())
+
+
+def test_a_package_finds_what_the_script_has_set_before_it_is_imported(machine, torch_python, packages):
+    write_setting_script(machine.directory, packages, "")
+    result = machine.start(*K_ATTEMPTS, "train.py", env={"PYTHON_EXEC": str(torch_python), "PYTHONPATH": str(packages),
+                                                         "FACTS": str(machine.directory)}).wait(timeout=240)
+    assert result.stdout.splitlines() == ["found 1 /scratch/me False 2"] * 2, result
+    assert starts(machine) == ["by a standby interpreter"]
+
+
+@pytest.mark.parametrize(("more", "says"), [
+    ("os.chdir('/')", "the script changes to / before it imports config"),
+    ("sys.meta_path.insert(0, type('Finder', (), {'find_spec': lambda *_: None})())", "the script changes sys.meta_path before it imports config"),
+], ids=["another folder", "another finder"])
+def test_what_cannot_be_repeated_before_an_import_makes_the_restart_cold(machine, torch_python, packages, more, says):
+    folder = machine.directory
+    waits = "\nimport time\nwhile not os.path.exists(os.environ['FACTS'] + '/go'):\n    time.sleep(0.1)\nsys.exit(1)\n"
+    write_setting_script(folder, packages, more)
+    (folder / "train.py").write_text(SETS.format(more=more) + waits)
+    with open(folder / "stderr", "w") as stderr:
+        program = machine.start("-v", *K_ATTEMPTS, "train.py", stderr=stderr, env={
+            "PYTHON_EXEC": str(torch_python), "PYTHONPATH": str(packages), "FACTS": str(folder)})
+        wait_until("the reason is known", lambda: f"ends: {says}" in (folder / "stderr").read_text(), 120)
+        (folder / "go").touch()
+        result = program.wait(timeout=120)
+    assert result.stdout.splitlines() == ["found 1 /scratch/me False 2"] * 2, result
+    assert starts(machine) == ["without a standby interpreter: " + says]
+
+
+def test_a_script_that_sets_something_else_after_a_restart_starts_python_anew(machine, torch_python, packages):
+    (packages / "config").mkdir()
+    (packages / "config/__init__.py").write_text("import os\nhome = os.environ.get('HF_HOME', 'default')\n")
+    (machine.directory / "train.py").write_text("import os\nos.environ['HF_HOME'] = os.environ['TORCHELASTIC_RESTART_COUNT']\nimport config, torch\n"
+                                                "print('found', config.home, flush=True)\n" + FACTS.read_text())
+    result = machine.start(*K_ATTEMPTS, "train.py", env={"PYTHON_EXEC": str(torch_python), "PYTHONPATH": str(packages)}).wait(timeout=240)
+    assert result.stdout.splitlines() == ["found 0", "found 1"], result
+    assert starts(machine) == ["by a standby interpreter"]
+    assert ("ddprun: rank 0 starts Python anew instead of going on from --standby: HF_HOME is not that of the attempt before as config "
+            "is imported\n") in result.stderr, result
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGKILL, signal.SIGINT], ids=["as it is", "killed", "interrupted"])

@@ -95,6 +95,26 @@ TEST_CASE("habits from other launchers get advice") {
               .ends_with(" | --nproc-per-node sets the number of workers on each node (default: one per "
                          "visible GPU)"));
   }
+  const auto advice = [](const std::string& word) {
+    const std::string error = error_for({word, "x"});
+    return error.substr(error.find(" | ") + 3);
+  };
+  for (const char* word : {"--multi_gpu", "--gpu_ids"}) {
+    CHECK(advice(word) ==
+          "leave it out: ddprun starts one worker for each visible GPU; CUDA_VISIBLE_DEVICES chooses which");
+  }
+  for (const char* word : {"--mixed_precision", "--config_file"})
+    CHECK(advice(word).starts_with("leave it out: ddprun reads no configuration of accelerate"));
+  CHECK(advice("--use_deepspeed").starts_with("leave it out: the script calls deepspeed.initialize()"));
+  CHECK(advice("--include") == "--hosts names the hosts, CUDA_VISIBLE_DEVICES the GPUs of each");
+  for (const char* word : {"--gpus-per-task", "--gres"}) {
+    CHECK(advice(word) ==
+          "ask the scheduler for GPUs (sbatch, srun, qsub); --gpus-per-worker sets how many of them each "
+          "worker "
+          "sees");
+  }
+  CHECK(advice("--cpus-per-task").find("--bind sets which") != std::string::npos);
+  CHECK(advice("--partition") == "it is the scheduler's: give it to sbatch, srun or salloc, before ddprun");
   CHECK(error_for({"-np", "4"}).starts_with("unknown option -np | "));
   CHECK(error_for({"-N", "2"}) ==
         "unknown option -N | --nnodes sets the number of nodes (default: those of the allocation)");

@@ -136,7 +136,9 @@ TEST_CASE("a broken PET_ variable is named") {
         "gpu, "
         "cpu or xpu");
   CHECK(error_for({}, {{"PET_NNODES", ""}}) ==
-        "PET_NNODES is not a number of nodes: '' | give a number above 0, or MIN:MAX");
+        "PET_NNODES has no value | the variable that should give it may not be set: set it, or leave the "
+        "option "
+        "out");
 }
 
 TEST_CASE("our own options have no variable") {
@@ -217,6 +219,11 @@ TEST_CASE("times and numbers below nothing are refused") {
         "--max-restarts is not a number of restarts: '-1' | give 0 or more");
   CHECK(error_for({"--node-rank=first"}) ==
         "--node-rank is not a node rank: 'first' | node ranks start at 0");
+  CHECK(error_for({"--node_rank="}) ==
+        "--node-rank has no value | the variable that should give it may not be set: set it, or leave the "
+        "option "
+        "out");
+  CHECK(error_for({"--nproc-per-node="}).starts_with("--nproc-per-node has no value | "));
   CHECK(error_for({"--master-port=65536"}) ==
         "--master-port is not a port: '65536' | give a number up to 65535; 0 means a free port");
 }
@@ -246,8 +253,16 @@ TEST_CASE("a restart option without effect is said to have none") {
     const options::Options options = parse(arguments);
     return options.notices.empty() ? "" : options.notices[0].what + " | " + options.notices[0].hint;
   };
-  CHECK(notice({"--restart-backoff=5s"}) ==
-        "--restart-backoff has no effect | no restarts are asked for (--max-restarts)");
+  CHECK(notice({"--restart-backoff=5s"}).empty());
+  Advice advice;
+  parse_command_line({"--restart-backoff=5s", "--standby", "train.py"}, {}, {}, &advice);
+  REQUIRE(advice.warnings.size() == 2);
+  CHECK(advice.warnings[0].what ==
+        "--restart-backoff has no effect: no restarts are asked for (--max-restarts)");
+  CHECK(advice.warnings[1].what == "--standby has no effect: no restarts are asked for (--max-restarts)");
+  CHECK(advice.warnings[1].hint == "add --max-restarts N");
+  CHECK(parse({}, {{"DDPRUN_RESTART_BACKOFF", "5s"}}).notices[0].hint ==
+        "no restarts are asked for (--max-restarts)");
   CHECK(notice({"--max-restarts=3", "--restart-policy=always", "--min-progress=1m"}) ==
         "--min-progress has no effect | --restart-policy always restarts without progress too");
   CHECK(notice({"--max-restarts=3", "--restart-policy=never"}).empty());

@@ -63,7 +63,8 @@ TEST_CASE("the job's own TMPDIR comes before the user's folder under /run/user, 
     first.emplace_back("/tmp/ddprun-x");
     return first;
   };
-  CHECK(temp_dir_places("/scratch/job.7", "x") == expected({"/scratch/job.7/ddprun-x"}));
+  const TempDir job(std::nullopt);
+  CHECK(temp_dir_places(job.path(), "x") == expected({job.path() + "/ddprun-x"}));
   CHECK(temp_dir_places("/tmp", "x") == expected({}));
   CHECK(temp_dir_places(std::nullopt, "x") == expected({}));
 }
@@ -74,8 +75,33 @@ TEST_CASE("a folder that is there already, or a link, is nobody's to use") {
   std::filesystem::create_directory_symlink("/tmp", outside.path() + "/link");
   CHECK(error_of([&] {
           TempDir(Places{outside.path() + "/there", outside.path() + "/link"});
-        }) == "cannot create the temporary folder " + outside.path() + "/there or " + outside.path() +
-                  "/link: file exists | set TMPDIR to a folder that can be written to | 125");
+        }) ==
+        "cannot create the temporary folder " + outside.path() + "/there or " + outside.path() +
+            "/link: file exists | set TMPDIR to a folder that can be written to, and that only this user can "
+            "change | 125");
   CHECK(TempDir(Places{outside.path() + "/there", outside.path() + "/free"}).path() ==
         outside.path() + "/free");
+}
+
+TEST_CASE("a TMPDIR that other users can change, itself or a folder above it, is passed over") {
+  const TempDir outside(std::nullopt);
+  const std::string below = outside.path() + "/open/mine";
+  std::filesystem::create_directories(below);
+  struct Row {
+    int mode;
+    bool used;
+  };
+  for (const Row row : {Row{0755, true}, {0777, false}, {02775, false}, {01777, true}, {01775, true}}) {
+    CAPTURE(row.mode);
+    ::chmod((outside.path() + "/open").c_str(), static_cast<mode_t>(row.mode));
+    if (::chown((outside.path() + "/open").c_str(), static_cast<uid_t>(-1), 12) != 0 && row.mode == 02775)
+      continue;
+    ::chmod((outside.path() + "/open").c_str(), static_cast<mode_t>(row.mode));
+    for (const std::string& parent : {outside.path() + "/open", below}) {
+      CHECK((temp_dir_places(parent, "x").front() == parent + "/ddprun-x") == row.used);
+      const std::string problem = error_of([&] { TempDir(Places{parent + "/x"}); });
+      CHECK((problem.find("/open can be changed by other users (mode ") == std::string::npos) == row.used);
+      std::filesystem::remove(parent + "/x");
+    }
+  }
 }

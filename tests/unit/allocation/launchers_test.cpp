@@ -3,6 +3,7 @@
 #include "allocation/launchers/launcher_rows.hpp"
 #include "base/error.hpp"
 #include "catch.hpp"
+#include "error_text.hpp"
 
 using namespace ddprun;
 using namespace ddprun::allocation;
@@ -94,6 +95,37 @@ TEST_CASE("a process of a launcher whose rank is lost is no world of one") {
   CHECK(said({"python3 driver.py", "orted"}, {}).empty());  // started for its own sake
   CHECK(said({"-bash", "sshd: lab@pts/0"}, {}).empty());
   CHECK(said({}, {}).empty());
+}
+
+TEST_CASE("a process of HPE MPT without its rank is told what to give") {
+  facts::Snapshot snapshot;
+  snapshot.host.name = "n2";
+  snapshot.environment = {{"MPT_LRANK", "0"}};
+  CHECK(error_of([&] { check_rank_not_lost(snapshot); }) ==
+        "HPE MPT started this ddprun on n2 (MPT_LRANK=0), but PMI_RANK is not set: no variable gives its "
+        "rank among "
+        "all | start one ddprun on each host and give its place: --nnodes N --node-rank R --master-addr "
+        "HOST; or "
+        "call ddprun once in the job's script, without mpiexec_mpt | 125");
+  snapshot.environment["PMI_RANK"] = "1";
+  CHECK(error_of([&] { check_rank_not_lost(snapshot); }) == "no error");
+  CHECK(find_launch_places(snapshot).at(0).launcher == "HPE MPT");
+}
+
+TEST_CASE("what is above a process shows whether a job's script is") {
+  const auto below = [](std::vector<std::string> titles) {
+    facts::HostFacts host;
+    for (std::string& title : titles) host.ancestors.push_back({1, std::move(title)});
+    return is_below_script(host);
+  };
+  CHECK(below({"bash run.sh", "-sh", "/opt/pbs/sbin/pbs_mom", "/sbin/init"}) == true);
+  CHECK(below({"python flow.py", "-sh", "slurmstepd: [29.batch]"}) == true);
+  CHECK(below({"sh", "sshd: lab@notty", "/usr/lib/systemd/systemd"}) == false);
+  CHECK(below({"arrayd", "/sbin/init splash"}) == false);
+  CHECK_FALSE(below({"-bash", "sshd: lab@pts/0", "/sbin/init"}).has_value());
+  CHECK_FALSE(below({"-bash", "tmux new", "/sbin/init"}).has_value());
+  CHECK_FALSE(below({"-sh"}).has_value());  // other users' processes are hidden
+  CHECK_FALSE(below({}).has_value());
 }
 
 TEST_CASE("the name of a launch tells where PRRTE was called") {

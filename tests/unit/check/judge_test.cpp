@@ -79,14 +79,26 @@ const Fault k_faults[] = {
      [](HostRecord& node) { node.folders[1].size = node.folders[1].free = 64 << 20; }},
     {Mark::error, "n2: disk: cannot write to /tmp (temporary files): read-only file system",
      [](HostRecord& node) { node.folders[0].problem = "read-only file system"; }},
+    {Mark::warning,
+     "n2: disk: cannot write to /nonexist (temporary files): no such file or directory; a job would use /tmp "
+     "instead",
+     [](HostRecord& node) {
+       node.folders[0].path = "/nonexist";
+       node.folders[0].problem = "no such file or directory";
+       node.folders.push_back({k_beside_tmpdir, "/tmp", 100 * k_gibi, 50 * k_gibi, 0, ""});
+     }},
     {Mark::error, "n2: disk: /tmp (temporary files) has 1 MiB free of 100.0 GiB",
      [](HostRecord& node) { node.folders[0].free = 1 << 20; }},
     {Mark::warning, "n2: disk: writing to /tmp (temporary files) is slower than 1 MiB per second",
      [](HostRecord& node) { node.folders[0].write_rate = 1e5; }},
-    {Mark::error,
+    {Mark::warning,
      "n2: limits: a process may open 64 files (ulimit -n); data loaders and connections between ranks need "
      "more",
      [](HostRecord& node) { node.limits["nofile"] = 64; }},
+    {Mark::error,
+     "n2: limits: a process may open 35 files (ulimit -n); data loaders and connections between ranks need "
+     "more",
+     [](HostRecord& node) { node.limits["nofile"] = 35; }},
     {Mark::warning, "n2: limits: the user may have 100 processes and threads (ulimit -u)",
      [](HostRecord& node) { node.limits["nproc"] = 100; }},
     {Mark::error,
@@ -94,7 +106,7 @@ const Fault k_faults[] = {
      [](HostRecord& node) { node.limits["memlock"] = 8 << 20; }},
     {Mark::warning, "n2: CPUs: 4 workers share 1.5 of the node's 64 CPUs",
      [](HostRecord& node) { node.cpu_quota = 1.5; }},
-    {Mark::warning, "n2: memory: 1.0 GiB of memory are free for 4 worker(s)",
+    {Mark::warning, "n2: memory: 1.0 GiB of memory are free for 4 workers",
      [](HostRecord& node) { node.free_memory = k_gibi; }},
     {Mark::error, "n2: names: its own name resolves to 127.0.1.1, an address that no other node reaches",
      [](HostRecord& node) { node.name_addresses = {"127.0.1.1"}; }},
@@ -185,6 +197,17 @@ const Fault k_faults[] = {
 
 }  // namespace
 
+TEST_CASE("an interface that is not there is found on a node alone too") {
+  std::vector<HostRecord> records = sound_nodes(1);
+  records[0].variables["GLOO_SOCKET_IFNAME"] = "ib7";
+  const auto findings = judge(records);
+  REQUIRE(findings.size() == 1);
+  CHECK(sentence_of(findings[0]) ==
+        "n1: variables: GLOO_SOCKET_IFNAME=ib7 names no interface that is up (lo, hsn0)");
+  records[0].variables["GLOO_SOCKET_IFNAME"] = "lo";
+  CHECK(judge(records).empty());
+}
+
 TEST_CASE("nothing is found on sound nodes") {
   CHECK(judge(sound_nodes()).empty());
   CHECK(judge(sound_nodes(1)).empty());
@@ -214,7 +237,7 @@ TEST_CASE("each fault of one node is one finding") {
 TEST_CASE("what all nodes share is said once, errors first") {
   std::vector<HostRecord> records = sound_nodes();
   for (HostRecord& record : records) record.limits["nproc"] = 100;
-  records[2].limits["nofile"] = 64;
+  records[2].limits["nofile"] = 24;
   const std::vector<Finding> findings = judge(records);
   REQUIRE(findings.size() == 2);
   CHECK(findings[0].hosts == std::vector<std::string>{"n3"});
@@ -253,9 +276,9 @@ TEST_CASE("a check as text") {
   CHECK(text.find("same on all nodes: Python 3.11, ddprun 0.2.0, kernel 6.1.0, torch 2.13.0\n") !=
         std::string::npos);
   CHECK(text.ends_with("checked 2 nodes in 1.2 s: nothing is wrong\n"));
-  result.records[1].limits["nofile"] = 64;
+  result.records[1].limits["nofile"] = 24;
   result.findings = judge(result.records);
-  CHECK(render_check_text(result).find("\n  error: n2: limits: a process may open 64 files") !=
+  CHECK(render_check_text(result).find("\n  error: n2: limits: a process may open 24 files") !=
         std::string::npos);
   CHECK(render_check_text(result).ends_with(
       "checked 2 nodes in 1.2 s: 1 error and 0 warnings; a job would fail\n"));
@@ -289,8 +312,7 @@ TEST_CASE("what torch measured is judged and told") {
   results[3].matmul = 7e14;
   judge_deep(results, findings);
   REQUIRE(findings.size() == 1);
-  CHECK(sentence_of(findings[0]) ==
-        "n1,n2: torch: rank 0,1,2,3: ModuleNotFoundError: No module named 'torch'");
+  CHECK(sentence_of(findings[0]) == "n1,n2: torch: ranks 0-3: ModuleNotFoundError: No module named 'torch'");
   CHECK(parse_json_text<DeepResult>(render_json_text(results[1])).error == results[1].error);
 }
 

@@ -63,3 +63,35 @@ TEST_CASE("every family has its help and its type once") {
   CHECK(helps == samples);
   CHECK(text.ends_with("\n"));
 }
+
+TEST_CASE("a job that still runs stays in a file that another job writes, and one that has ended goes") {
+  const auto text_of = [](const char* job, int pid, bool ended) {
+    JobMetrics metrics({"n1/pid:[1]", pid, 77});
+    Event event = at(1000, EventKind::begin);
+    event.job = job;
+    metrics.note(event);
+    if (ended) metrics.note(at(1020, EventKind::end));
+    return metrics.render();
+  };
+  const auto merge = [](const std::string& text, const std::string& before, int alive) {
+    return merge_metrics(text, before, [alive](const MetricsKeeper& keeper) {
+      CHECK((keeper.host == "n1/pid:[1]" && keeper.started == 77));
+      return keeper.pid == alive;
+    });
+  };
+  const std::string one = text_of("o\"n} 1e", 4, false);
+  const std::string both = merge(text_of("two", 5, false), one, 4);
+  CHECK(has(both, "ddprun_running{job=\"o\\\"n} 1e\"} 1"));
+  CHECK(has(both, "ddprun_running{job=\"two\"} 1"));
+  std::size_t types = 0;
+  for (std::size_t at = 0; (at = both.find("# TYPE ddprun_running ", at)) != std::string::npos; ++at) ++types;
+  CHECK(types == 1);
+  const std::string three = merge(text_of("two", 5, true), both, 4);
+  CHECK(has(three, "ddprun_running{job=\"o\\\"n} 1e\"} 1"));
+  CHECK(has(three, "ddprun_running{job=\"two\"} 0"));
+  CHECK(has(three, "ddprun_exit_code{job=\"two\"} 0"));
+  const std::string first = merge(one, three, 5);
+  CHECK(first.find("two") == std::string::npos);  // it has ended
+  CHECK(merge(one, both, 0) == one);              // its process has gone
+  CHECK(merge(one, "# HELP other metrics\nother 1\n{job=\"", 5) == one);
+}

@@ -48,6 +48,25 @@ TEST_CASE("the ranks of a plan are those of the assignment, whatever was expecte
   CHECK(plan.planned[1].command == node->offered[1].command);
 }
 
+TEST_CASE("ranks to show of which there is none are noticed") {
+  const auto notices_with = [](const std::string& ranks, const std::vector<int>& local) {
+    options::Options options = two_workers();
+    options.output.ranks = output::parse_rank_ranges(ranks, "--ranks");
+    options.output.local_ranks = local;
+    const auto node = std::make_shared<const NodeProposal>(test::propose_node(laptop(), options));
+    return finalise(node, make_expected_assignment(*node), laptop()).notices;
+  };
+  CHECK(notices_with("2,8-9", {}) ==
+        std::vector<allocation::Notice>{{"--ranks chooses none of the 2 ranks: no output is shown",
+                                         "give a number from 0 to 1, or leave out --ranks"}});
+  CHECK(notices_with("all", {2}) ==
+        std::vector<allocation::Notice>{
+            {"--local-ranks-filter chooses none of the 2 local ranks: no output is shown",
+             "give a number from 0 to 1, or leave out --local-ranks-filter"}});
+  CHECK(notices_with("1-9", {0, 7}).empty());
+  CHECK(notices_with("none", {}).empty());
+}
+
 TEST_CASE("an assignment for another number of workers than were offered is refused") {
   const auto node = proposal();
   Assignment assignment = make_expected_assignment(*node);

@@ -71,7 +71,6 @@ TEST_CASE("one GPU a worker is refused where there are too few") {
         "ask the scheduler for GPUs | 2");
   CHECK(refusal(machine("nvidia", 2), 4) ==
         "4 workers (--nproc-per-node) with 1 GPU each (--gpus-per-worker) do not fit: n1 shows 2 GPUs | 2 "
-        "GPUs are "
-        "enough for 2 workers | 2");
+        "GPUs are enough for 2 workers; for several workers on each GPU, add --workers-per-gpu 2 | 2");
   CHECK(refusal(machine("nvidia", 4), 2) == "no error");
 }

@@ -120,6 +120,70 @@ TEST_CASE("the coordinator says that another host was named, unless the name may
   CHECK_FALSE(foreign_address("login1", 1));  // the coordinator says it for all
 }
 
+TEST_CASE("a coordinator that is not the node of rank 0 is worth a remark") {
+  NodeProposal plan;
+  plan.host = "n3";
+  plan.allocation = in_step(2, "n3.cluster");
+  const auto notice = find_coordinator_beside_rank_0(plan);
+  REQUIRE(notice);
+  CHECK(
+      notice->what ==
+      "--rdzv-endpoint n3.cluster makes n3 the coordinator: MASTER_ADDR leads there, but rank 0 runs on n1");
+  CHECK(notice->hint ==
+        "leave --rdzv-endpoint out, or give n1, for a script that expects rank 0 at MASTER_ADDR");
+  plan.options.store = options::StoreHost::worker;  // MASTER_ADDR is rank 0's then
+  CHECK_FALSE(find_coordinator_beside_rank_0(plan));
+  plan.options.store = options::StoreHost::agent;
+  plan.allocation = in_step(2, "n1");
+  CHECK_FALSE(find_coordinator_beside_rank_0(plan));
+  plan.allocation = in_step(2, "login1");
+  CHECK_FALSE(find_coordinator_beside_rank_0(plan));
+}
+
+TEST_CASE("a node rank by hand that does not go with the address is named") {
+  const auto said = [](int rank, const std::string& address, const std::string& looked_up = "") {
+    NodeProposal plan;
+    plan.host = "n1";
+    plan.allocation.scheduler.value = facts::Scheduler::manual;
+    plan.options.place.nodes = sourced(2, "--nnodes");
+    plan.options.place.node_rank = sourced(rank, "--node-rank");
+    plan.options.place.address = sourced(address, "--master-addr");
+    facts::Snapshot snapshot;
+    snapshot.host.name = "n1";
+    snapshot.host.addresses = {{"eth0", "10.0.0.1", 24, false}};
+    if (!looked_up.empty()) snapshot.names[address] = looked_up;
+    const auto notice = find_misplaced_rank(plan, snapshot);
+    return notice ? notice->what + " | " + notice->hint : "";
+  };
+  CHECK(said(0, "n2") ==
+        "--node-rank 0 makes n1 node 0, but --master-addr n2 is not a name or address of it: the other nodes "
+        "look "
+        "for node 0 there | start node 0 on n2, or give an address of n1 on every node; ignore this if n2 "
+        "leads to "
+        "n1");
+  CHECK(said(1, "localhost") ==
+        "--master-addr localhost is n1 itself, but --node-rank 1 is not node 0: it waits for a node 0 on its "
+        "own "
+        "host | give the address of node 0's host; ignore this if node 0 runs on n1 too");
+  CHECK_FALSE(said(1, "10.0.0.1").empty());
+  CHECK_FALSE(said(0, "10.0.0.2").empty());
+  for (const char* own : {"n1", "n1.cluster", "10.0.0.1", "localhost", "n1-ib0"}) CHECK(said(0, own).empty());
+  CHECK(said(0, "master", "10.0.0.1").empty());
+  CHECK(said(1, "n2").empty());
+  CHECK(said(1, "10.0.0.2").empty());
+}
+
+TEST_CASE("an endpoint in --rdzv-conf has no effect, and that is said") {
+  options::Options options;
+  CHECK_FALSE(find_endpoint_in_conf(options));
+  options.given["rdzv-conf"] = {"join_timeout=60,rdzv_endpoint=n1:29400", "--rdzv-conf"};
+  CHECK(find_endpoint_in_conf(options) ==
+        allocation::Notice{"rdzv_endpoint in --rdzv-conf has no effect",
+                           "give it as an option of its own: --rdzv-endpoint n1:29400"});
+  options.given["rdzv-conf"] = {"join_timeout=60", "--rdzv-conf"};
+  CHECK_FALSE(find_endpoint_in_conf(options));
+}
+
 TEST_CASE("a host of a job whose flags make it wait for hosts started by hand knows why it may be alone") {
   NodeProposal plan;
   plan.host = "n1";

@@ -41,3 +41,18 @@ TEST_CASE("numbers that the user gave may differ") {
   CHECK(find_unlike_gpus({on("n1", 4), given}).empty());
   CHECK(find_unlike_gpus({on("n1", 4), on("n2", 4)}).empty());
 }
+
+TEST_CASE("hosts with more workers than CPUs are named, but for the coordinator's, which has said so") {
+  const auto bound = [](const std::string& host, int workers, const std::string& cpus) {
+    Announcement announcement = on(host, workers);
+    announcement.cpus = cpus;
+    return announcement;
+  };
+  const auto notice = find_crowded_hosts({bound("n1", 2, "0"), bound("n2", 2, "0"), bound("n3", 2, "4"),
+                                          bound("n4", 4, "0-1"), bound("n5", 2, "0-1")});
+  REQUIRE(notice);
+  CHECK(notice->what == "2 workers share 1 CPU on n[2-3], 4 workers share 2 CPUs on n4");
+  CHECK(notice->hint ==
+        "request more CPUs for each task or node (--cpus-per-task under Slurm), or start fewer workers");
+  CHECK_FALSE(find_crowded_hosts({bound("n1", 2, "0"), bound("n2", 2, "0-1"), bound("n3", 2, "")}));
+}

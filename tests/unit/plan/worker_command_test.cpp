@@ -116,6 +116,51 @@ TEST_CASE("a script that only PATH has is named by its path instead of being lef
   CHECK(find_program_kind(options, snapshot) == facts::ProgramKind::python_file);
 }
 
+TEST_CASE("the system's Python beside an environment that is not on PATH is worth a remark") {
+  facts::Snapshot snapshot;
+  snapshot.environment["CONDA_PREFIX"] = "/opt/conda/envs/llm";
+  snapshot.programs["python3"] = {facts::ProgramKind::executable, "/usr/bin/python3"};
+  CHECK(find_odd_python(options_for({"train.py"}), snapshot) ==
+        allocation::Notice{"/usr/bin/python3 runs the workers: CONDA_PREFIX is /opt/conda/envs/llm, but its "
+                           "bin folder is not on "
+                           "PATH",
+                           "activate the environment before ddprun, or export "
+                           "PYTHON_EXEC=/opt/conda/envs/llm/bin/python; unset "
+                           "CONDA_PREFIX if /usr/bin/python3 is meant"});
+  snapshot.programs["train.sh"] = {facts::ProgramKind::executable, "train.sh"};
+  CHECK_FALSE(find_odd_python(options_for({"train.sh"}), snapshot));
+  snapshot.programs["python3"].path = "/opt/conda/envs/llm/bin/python3";
+  CHECK_FALSE(find_odd_python(options_for({"train.py"}), snapshot));
+  snapshot.programs["python3"].path = "/apps/python/3.12/bin/python3";  // a module of the site, loaded later
+  CHECK_FALSE(find_odd_python(options_for({"train.py"}), snapshot));
+}
+
+TEST_CASE("a Python that the command names wins over PYTHON_EXEC, and that is said") {
+  facts::Snapshot snapshot;
+  snapshot.environment["PYTHON_EXEC"] = "/opt/x/bin/python";
+  snapshot.programs["python"] = {facts::ProgramKind::executable, "/usr/bin/python"};
+  snapshot.programs["/opt/x/bin/python"] = {facts::ProgramKind::executable, "/opt/x/bin/python"};
+  CHECK(find_odd_python(options_for({"python", "x.py"}), snapshot) ==
+        allocation::Notice{
+            "python of the command is /usr/bin/python: PYTHON_EXEC=/opt/x/bin/python has no effect",
+            "leave python out, and ddprun runs the script with PYTHON_EXEC"});
+  CHECK_FALSE(find_odd_python(options_for({"x.py"}), snapshot));
+  snapshot.programs["python"].path = "/opt/x/bin/python";
+  CHECK_FALSE(find_odd_python(options_for({"python", "x.py"}), snapshot));
+}
+
+TEST_CASE("a local rank that is written behind the script is the same for all workers, and that is said") {
+  CHECK(find_fixed_local_rank(options_for({"train.py", "--local_rank", "0"}), 4) ==
+        allocation::Notice{"--local_rank 0 of the command is the same for all 4 workers",
+                           "leave it out: LOCAL_RANK is in the environment of each worker; for a script that "
+                           "needs the argument, "
+                           "write --local_rank='${local_rank}', or add --no-use-env"});
+  CHECK(find_fixed_local_rank(options_for({"train.py", "--local-rank=2", "x"}), 2));
+  CHECK_FALSE(find_fixed_local_rank(options_for({"train.py", "--local_rank", "0"}), 1));
+  CHECK_FALSE(find_fixed_local_rank(options_for({"train.py", "--local_rank=${local_rank}"}), 4));
+  CHECK_FALSE(find_fixed_local_rank(options_for({"train.py", "--local_rank"}), 4));
+}
+
 TEST_CASE("a Python takes PYTHONPATH unless -I or -E is among its own options") {
   for (const Words& words :
        {Words{"python", "train.py", "-I"}, Words{"python3", "-u", "-m", "train", "-E"}, Words{"python3"},

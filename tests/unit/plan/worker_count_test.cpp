@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "error_text.hpp"
+#include "plan/gpu_count.hpp"
 
 using namespace ddprun;
 using namespace ddprun::plan;
@@ -286,6 +287,33 @@ TEST_CASE("a single core of more that were granted is worth a remark") {
   CHECK_FALSE(find_crowded_cores(tasks, host_with(1, 1), "n1", 1));
 }
 
+TEST_CASE("one core a task on a node of many is worth a remark") {
+  allocation::Allocation tasks = allocation_of(allocation::LaunchStyle::agent_per_task, 4);
+  tasks.cpus_on_node.value = 4;
+  facts::Snapshot snapshot = host_with(1, 1);
+  snapshot.host.online_cpus = 64;
+  CHECK(find_crowded_cores(tasks, snapshot, "n1", 1) ==
+        allocation::Notice{
+            "each worker has a single core on n1, a node of 64 CPUs",
+            "ask the job for more CPUs: #SBATCH --cpus-per-task=16, and srun --cpus-per-task=16 ... "
+            "(srun does not inherit it from sbatch)"});
+  snapshot.host.online_cpus = 8;  // a node that is shared out
+  CHECK_FALSE(find_crowded_cores(tasks, snapshot, "n1", 1));
+  snapshot.host.online_cpus = 64;
+  tasks.scheduler.value = facts::Scheduler::none;  // a mask that the user has chosen
+  CHECK_FALSE(find_crowded_cores(tasks, snapshot, "n1", 1));
+}
+
+TEST_CASE("LSF and PBS are asked for more cores by their own words") {
+  allocation::Allocation job = allocation_of(allocation::LaunchStyle::agent_per_node);
+  job.scheduler.value = facts::Scheduler::lsf;
+  CHECK(find_crowded_cores(job, host_with(1, 1), "n1", 4)->hint ==
+        "ask the job for more slots on each host, as in bsub -R 'span[ptile=4]'");
+  job.scheduler.value = facts::Scheduler::pbs;
+  CHECK(find_crowded_cores(job, host_with(1, 1), "n1", 4)->hint ==
+        "ask the job for more CPUs in each chunk, as in -l select=N:ncpus=4");
+}
+
 TEST_CASE("each launcher has its own option against a binding nobody asked for") {
   const auto hint = [](const std::string& launcher) {
     allocation::Allocation allocation = allocation_of(allocation::LaunchStyle::agent_per_node);
@@ -306,11 +334,15 @@ TEST_CASE("each launcher has its own option against a binding nobody asked for")
 TEST_CASE("more workers than GPUs is worth a remark") {
   const placement::VisibleDevices two{
       {"0", "1"}, {0, 1}, "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"};
-  CHECK(find_too_few_gpus(two, {8, "--nproc-per-node"}) ==
+  CHECK(find_too_few_gpus(two, {8, "--nproc-per-node"}, {}) ==
         allocation::Notice{"8 workers (--nproc-per-node) have 2 GPUs (CUDA_VISIBLE_DEVICES)",
-                           "for one worker per GPU, leave --nproc-per-node out"});
-  CHECK_FALSE(find_too_few_gpus(two, {2, "--nproc-per-node"}));
-  CHECK_FALSE(find_too_few_gpus({}, {8, "--nproc-per-node"}));
+                           "for one worker per GPU, leave --nproc-per-node out; for several workers on each "
+                           "GPU, add --workers-per-gpu 4"});
+  CHECK_FALSE(find_too_few_gpus(two, {2, "--nproc-per-node"}, {}));
+  CHECK_FALSE(find_too_few_gpus({}, {8, "--nproc-per-node"}, {}));
+  options::Options shared;
+  shared.given["workers-per-gpu"] = {"4", "--workers-per-gpu"};
+  CHECK_FALSE(find_too_few_gpus(two, {8, "--nproc-per-node"}, shared));
 }
 
 TEST_CASE("a word for the count that the scheduler's tasks overrule is worth a remark") {
@@ -332,8 +364,8 @@ TEST_CASE("tasks of the scheduler that are more than the GPUs are refused") {
   };
   CHECK(refusal(4, 3) ==
         "4 tasks () with one worker each, but n1 shows 3 GPUs | start at most 3 tasks on this node; if each "
-        "has 3 GPUs to itself, add --gpus-per-worker 3; for workers without GPUs, hide them with "
-        "CUDA_VISIBLE_DEVICES= | 2");
+        "has 3 GPUs to itself, add --gpus-per-worker 3; for several workers on each GPU, add "
+        "--workers-per-gpu 2; for workers without GPUs, hide them with CUDA_VISIBLE_DEVICES= | 2");
   CHECK(refusal(4, 4) == "no error");
   CHECK(refusal(4, 1) == "no error");  // its own
   CHECK(refusal(4, 0) == "no error");
@@ -351,7 +383,9 @@ TEST_CASE("virtual local ranks need a GPU for each worker") {
   };
   CHECK(refusal("4", 2) ==
         "--virtual-local-rank gives each worker its own GPU, but n1 has 4 workers (--nproc-per-node) and n1 "
-        "shows 2 GPUs | start at most 2 workers, or leave --virtual-local-rank out | 2");
+        "shows 2 GPUs | start at most 2 workers, or leave --virtual-local-rank out; for several workers on "
+        "each "
+        "GPU, add --workers-per-gpu 2 | 2");
   CHECK(refusal("2", 2) == "no error");
   CHECK(refusal("4", 0) == "no error");
 }

@@ -1,4 +1,5 @@
 #include "rendezvous/handshake.hpp"
+#include "rendezvous/launch_key.hpp"
 
 #include "catch.hpp"
 
@@ -133,13 +134,28 @@ TEST_CASE("another job of the same user is named to both") {
 
 TEST_CASE("another launch of the same job is told by its command line") {
   const std::string sentence =
-      "both belong to pbs/7/0/-, but their command lines differ (to train together nevertheless, add the "
-      "same "
-      "--rdzv-id on all hosts)";
-  const Talk result = talk(member(authenticator_with("k"), "pbs/7/0/-/command-2b"),
-                           coordinator(authenticator_with("k"), "pbs/7/0/-/command-1a"));
+      "the commands differ: train.py --lr 1 on this side, train.py --lr 2 on the peer's (to train together "
+      "nevertheless, add the same --rdzv-id on all hosts)";
+  const Talk result = talk(
+      member(authenticator_with("k"), with_command("pbs/7/0/-/command-2b", {"train.py", "--lr", "2"})),
+      coordinator(authenticator_with("k"), with_command("pbs/7/0/-/command-1a", {"train.py", "--lr", "1"})));
   CHECK(result.coordinator.text == sentence);
   CHECK(result.member.text == "the peer refused: " + sentence);
+}
+
+TEST_CASE("the reason why two keys differ is in the user's words") {
+  CHECK(describe_other_launch("manual/morning", "manual/none/command-1a\ntrain.py") ==
+        "this side has --rdzv-id morning, the peer no --rdzv-id");
+  CHECK(describe_other_launch("pbs/7/0/-/command-1a\ntrain.py", "pbs/7/0/-/command-2b\ntrain.py") ==
+        "both run train.py, but with other arguments or in another folder (to train together nevertheless, "
+        "add the same --rdzv-id on all hosts)");
+  const std::string folder(120, 'a');
+  CHECK(describe_other_launch("manual/none/command-1a\ntrain.py " + folder + " --lr 10",
+                              "manual/none/command-2b\ntrain.py " + folder + " --lr 1")
+            .starts_with("the commands differ: ... 10 on this side, ... 1 on the peer's ("));
+  CHECK(with_command("slurm/29/0/0", {"train.py"}) == "slurm/29/0/0");
+  CHECK(with_command("manual/none/command-1a", {"train.py", "--hf-token", "abc"}).find("abc") ==
+        std::string::npos);
 }
 
 TEST_CASE("another protocol version is said on both sides") {

@@ -86,6 +86,20 @@ TEST_CASE("a name is looked up first, and again when it is not known yet") {
   CHECK(dials(join.on_resolved("n1", {"10.0.0.1"}, k_start + 501ms)).size() == 2);
 }
 
+TEST_CASE("a coordinator whose name is unknown twice is shown at once") {
+  MemberJoin join(settings({"typo"}), k_start);
+  join.start(k_start);
+  CHECK(all_of<ShowJoinStatus>(join.on_resolve_failed("typo", "the name is not known", k_start)).empty());
+  join.on_time(k_start + 500ms);
+  const auto shown =
+      all_of<ShowJoinStatus>(join.on_resolve_failed("typo", "the name is not known", k_start + 501ms));
+  REQUIRE(shown.size() == 1);
+  CHECK(shown[0].text == "looking for ddprun on n1: typo: the name is not known");
+  join.on_time(k_start + 1501ms);
+  CHECK(all_of<ShowJoinStatus>(join.on_resolve_failed("typo", "the name is not known", k_start + 1502ms))
+            .empty());
+}
+
 TEST_CASE("an address that two names lead to is tried once") {
   MemberJoin join(settings({"n1", "n1.cluster"}, {20480}), k_start);
   join.start(k_start);

@@ -24,6 +24,14 @@ TEST_CASE("variables in a value are replaced") {
   CHECK(expanded("$A:$B") == "missing A");
 }
 
+TEST_CASE("a variable may have a text for where it is unset or empty") {
+  CHECK(expanded("${JOB:-none}/x") == "none/x");
+  CHECK(expanded("${EMPTY:-a b}") == "a b");
+  CHECK(expanded("${SCRATCH:-none}") == "/scratch/u");
+  CHECK(expanded("${JOB:-}x") == "x");
+  CHECK(expanded("${JOB:x} ${JOB:-x") == "${JOB:x} ${JOB:-x");
+}
+
 TEST_CASE("a tilde is the home directory where a shell would take it for that") {
   CHECK(expanded("~") == "/home/u");
   CHECK(expanded("~/cache:~/more") == "/home/u/cache:/home/u/more");

@@ -62,8 +62,10 @@ TEST_CASE("what is wrong with a site profile is told by file, line and key") {
         "cannot use the site profile ours.json: it is empty or cannot be read" + std::string(k_hint));
   CHECK(refusal(std::string(facts::k_site_file_limit + 1, ' ')) ==
         "cannot use the site profile ours.json: it is larger than 64 KiB" + std::string(k_hint));
-  CHECK(refusal("{\n\n  \"format\" 1}") == refused("line 3: it is not JSON"));
-  CHECK(refusal("{\"format\": 1,\n") == refused("line 2: it is not JSON"));
+  CHECK(refusal("{\n\n  \"format\" 1}") ==
+        refused("line 3, column 12: it is not JSON (unexpected number literal; expected ':')"));
+  CHECK(refusal("{\"format\": 1,\n") ==
+        refused("line 2, column 1: it is not JSON (unexpected end of input; expected string literal)"));
   CHECK(refusal("[]") == refused("line 1: it must be an object"));
   CHECK(refusal("{}") == refused("line 1: format is missing"));
   CHECK(refusal("{\n\"name\": \"x\",\n\"format\": 2}") ==

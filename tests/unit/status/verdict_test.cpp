@@ -81,6 +81,16 @@ TEST_CASE(
   CHECK(hints.find("destroy_process_group") != std::string::npos);
 }
 
+TEST_CASE("a script that is over while a thread of it runs is told to end that thread") {
+  WorkerStatus ending = rank_at(3, {}, 1);
+  ending.view.ending = true;
+  ending.view.stack = {{"/usr/lib/python3.11/threading.py", 1583, "_shutdown"}};
+  const auto verdict = make_verdict(job_of({ending}), "why");
+  CHECK(verdict->hint ==
+        "Python waits for a thread of the script that has not ended (--stacks shows it): start it with "
+        "daemon=True, or end it and join() it at the end of the script");
+}
+
 TEST_CASE("sizes that differ are a mismatch too") {
   WorkerStatus other = rank_at(1, reduce(6, true), 44);
   other.view.collective->sizes = "12 float";

@@ -70,9 +70,10 @@ TEST_CASE("each example gives its own hint and no other") {
     REQUIRE_FALSE(found.empty());
     CHECK(found.front()->name == name);
     // That a peer went away may be said beside anything; it is the last in the table. NCCL 2.28 also calls a
-    // missing interface ncclInvalidUsage.
+    // missing interface ncclInvalidUsage. --local-rank is one of many arguments that a script may not have.
     for (std::size_t i = 1; i < found.size(); ++i)
-      CHECK((found[i]->name == "peer-gone" || found[i]->name == "nccl-mismatch"));
+      CHECK((found[i]->name == "peer-gone" || found[i]->name == "nccl-mismatch" ||
+             found[i]->name == "unknown-argument"));
     const std::string hint = find_failure_hint(example(name), 2);
     CHECK(hint.starts_with(found.front()->meaning));
     CHECK(hint.ends_with(found.front()->remedy));
@@ -98,9 +99,38 @@ TEST_CASE("an exception in the error file counts as well") {
 
 TEST_CASE("torch's abort at exit is explained where it was the last that happened") {
   Failure failure = example("abort-at-exit");
-  CHECK(find_failure_hint(failure, 1).starts_with("torch aborts when Python exits while a thread of gloo"));
+  CHECK(find_failure_hint(failure, 1).starts_with("Python exited without destroy_process_group() while"));
+  CHECK(find_known_failures(failure, 2).size() == 1);
+  Failure with_dump = failure;
+  with_dump.last_lines.insert(with_dump.last_lines.end(),
+                              {"Fatal Python error: Aborted", "  File \"t.py\", line 3 in f"});
+  CHECK(find_failure_hint(with_dump, 1) == find_failure_hint(failure, 1));
   failure.last_lines.emplace_back("and then something else");
   CHECK(find_failure_hint(failure, 1).empty());
+}
+
+TEST_CASE("a file that hides a module is named where an installed module has imported it") {
+  Failure failure = example("hidden-module");
+  CHECK(find_failure_hint(failure, 1) ==
+        "a file beside the script has the name of a module that is imported, or two files import each other: "
+        "rename the file that the error names, and remove its copy in __pycache__");
+  failure.last_lines.front() = "  File \"/home/me/train.py\", line 5, in <module>";  // a mistake of its own
+  CHECK(find_failure_hint(failure, 1).empty());
+  failure.last_lines = {
+      "AttributeError: partially initialized module 'torch' has no attribute 'zeros' (most likely due "
+      "to a circular import)"};
+  CHECK(find_failure_hint(failure, 1).starts_with("a file beside the script"));
+  failure.last_lines = {
+      "ImportError: cannot import name 'x' from 'random' (consider renaming '/home/me/random.py' since it "
+      "has "
+      "the same name as the standard library module named 'random')"};
+  CHECK(find_failure_hint(failure, 1).starts_with("a file beside the script"));
+}
+
+TEST_CASE("a torch without CUDA is recognised by the function that it lacks") {
+  Failure failure;
+  failure.last_lines = {"AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'"};
+  CHECK(find_failure_hint(failure, 1).starts_with("torch sees no GPU in this worker"));
 }
 
 TEST_CASE("a SIGKILL that ddprun sent is no riddle") {

@@ -40,7 +40,8 @@ TEST_CASE("why a worker was not started is told by the stage that failed") {
     const std::string text = describe(failure_with({ExitStatus::Kind::not_started, error, stage, false}));
     return text.substr(text.find("rank 3: ") + 8);
   };
-  CHECK(reason(ENOEXEC, StartStage::exec) == "neither a program nor a script with a #! line");
+  CHECK(reason(ENOEXEC, StartStage::exec) ==
+        "neither a program nor a script with a #! line (begin it with one, as in #!/bin/sh)");
   CHECK(reason(ENOENT, StartStage::interpreter) == "the interpreter named in its first line does not exist");
   CHECK(reason(EAGAIN, StartStage::process) ==
         "process creation failed: resource temporarily unavailable (the limit of processes, ulimit -u, may "

@@ -1,0 +1,100 @@
+#include "agent/job_files.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/text.hpp"
+#include "console/log.hpp"
+#include "os/process/process_table.hpp"
+
+namespace ddprun::agent {
+
+namespace {
+
+using How = os::FileWriter::How;
+
+struct Row {
+  const char* file;
+  const char* noun;
+  How how;
+};
+
+Row row_of(JobFiles::Kind kind) {
+  switch (kind) {
+    case JobFiles::Kind::events:
+      return {"the events to", "event", How::append};
+    case JobFiles::Kind::metrics:
+      return {"the metrics to", "text", How::replace};
+    case JobFiles::Kind::report:
+      return {"the report", "text", How::replace};
+    case JobFiles::Kind::error_file:
+      break;
+  }
+  return {"TORCHELASTIC_ERROR_FILE", "text", How::replace};
+}
+
+// In another PID namespace, or on another host, it cannot be seen.
+bool may_run(const events::MetricsKeeper& keeper, const events::MetricsKeeper& own) {
+  return keeper.host != own.host || os::is_running(keeper.pid, keeper.started);
+}
+
+os::FileWriter::Merge merge_of(JobFiles::Kind kind, const std::string& host) {
+  if (kind != JobFiles::Kind::metrics) return {};
+  return [own = metrics_keeper(host)](const std::string& before, std::string_view text) {
+    return events::merge_metrics(text, before,
+                                 [&](const events::MetricsKeeper& each) { return may_run(each, own); });
+  };
+}
+
+}  // namespace
+
+events::MetricsKeeper metrics_keeper(const std::string& host) {
+  const auto own = os::capture_process(::getpid());
+  return {fmt::format("{}/{}", host, os::pid_namespace()), ::getpid(), own ? own->start_time : 0};
+}
+
+JobFiles::JobFiles(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
+                   workers::WorkerGroup& workers)
+    : context_(context), plans_(plans), workers_(workers) {
+  const options::Options& options = plans.node->options;
+  add(Kind::events, options.events_file);
+  add(Kind::metrics, options.metrics_file);
+  add(Kind::report, options.report_file);
+  add(Kind::error_file, facts::find_variable(snapshot, "TORCHELASTIC_ERROR_FILE").value_or(""));
+}
+
+void JobFiles::add(Kind kind, const std::string& path) {
+  if (path.empty()) return;
+  const Row row = row_of(kind);
+  const std::string& host = plans_.node->host;
+  streams::NamedFile::Subject subject{row.file, fmt::format("{} on {}", printable(path), host), row.noun};
+  const bool asked_for = kind != Kind::error_file;
+  const auto say = [asked_for](const std::string& what, const std::string& hint) {
+    asked_for ? console::say_error(what, hint) : console::say_detail(what);
+  };
+  files_.try_emplace(kind, context_, path, std::move(subject), row.how,
+                     streams::NamedFile::Hooks{[this](int pid) { workers_.spare(pid); }, say},
+                     merge_of(kind, host));
+}
+
+void JobFiles::write(Kind kind, std::string_view text) {
+  if (const auto found = files_.find(kind); found != files_.end()) found->second.write(text);
+}
+
+void JobFiles::when_written(std::optional<Milliseconds> limit, std::function<void()> handler) {
+  const auto missing = std::make_shared<std::size_t>(files_.size());
+  if (files_.empty()) return handler();
+  const Milliseconds wait =
+      std::min(limit.value_or(os::FileWriter::k_last_write), os::FileWriter::k_last_write);
+  for (auto& [kind, file] : files_) {
+    file.when_written(wait, [missing, handler] {
+      if (--*missing == 0) handler();
+    });
+  }
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,43 @@
+// The files that an agent writes for its user beside the workers' output: --events, --metrics, --report, and
+// the file of a torchrun around ddprun.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "agent/plans.hpp"
+#include "events/metrics.hpp"
+#include "facts/snapshot.hpp"
+#include "streams/named_file.hpp"
+#include "workers/worker_group.hpp"
+
+namespace ddprun::agent {
+
+class JobFiles {
+ public:
+  enum class Kind { events, metrics, report, error_file };
+
+  JobFiles(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
+           workers::WorkerGroup& workers);
+
+  bool wanted(Kind kind) const { return files_.contains(kind); }
+  void write(Kind kind, std::string_view text);  // nothing where it is not wanted
+  // Calls when all of them are written, or after `limit`, and after os::FileWriter::k_last_write.
+  void when_written(std::optional<Milliseconds> limit, std::function<void()> handler);
+
+ private:
+  void add(Kind kind, const std::string& path);
+
+  boost::asio::io_context& context_;
+  const Plans& plans_;
+  workers::WorkerGroup& workers_;
+  std::map<Kind, streams::NamedFile> files_;
+};
+
+// Who keeps the metrics of this agent's job.
+events::MetricsKeeper metrics_keeper(const std::string& host);
+
+}  // namespace ddprun::agent

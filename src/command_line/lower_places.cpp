@@ -1,0 +1,159 @@
+#include "command_line/lower_places.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "allocation/detection/left_over.hpp"
+#include "allocation/detection/started.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "site/expand_value.hpp"
+
+namespace ddprun::command_line {
+
+namespace {
+
+bool flag_is_on(const Sourced<std::string>& given) {
+  const auto number = parse_integer(trim(given.value));
+  if (!number) {
+    throw UsageError(fmt::format("{} is not a number: '{}'", given.origin, printable(given.value)),
+                     "set it to 1 for on or 0 for off, or unset it");
+  }
+  return *number != 0;
+}
+
+// Options that contradict each other: the one from the source that counts more wins.
+constexpr std::array<std::array<std::string_view, 2>, 8> k_rivals{{{"verbose", "quiet"},
+                                                                   {"gpus-per-worker", "workers-per-gpu"},
+                                                                   {"use-env", "no-use-env"},
+                                                                   {"hosts", "hostfile"},
+                                                                   {"hosts", "node-rank"},
+                                                                   {"hostfile", "node-rank"},
+                                                                   {"bind", "numa-binding"},
+                                                                   {"logs", "log-dir"}}};
+
+bool is_settled(const options::GivenOptions& above, std::string_view name) {
+  const auto given = [&](std::string_view other) { return above.contains(std::string(other)); };
+  return given(name) || std::ranges::any_of(k_rivals, [&](const auto& pair) {
+           return (pair[0] == name && given(pair[1])) || (pair[1] == name && given(pair[0]));
+         });
+}
+
+// What is off here is not asked for further down.
+void apply_below(Draft& draft, const OptionEntry& option, const std::string& origin,
+                 const std::optional<std::string>& text) {
+  if (!text) {
+    draft.given[option.name] = {"0", origin};
+    return;
+  }
+  refuse_query(option, {*text, origin});
+  apply_option(draft, option, {*text, origin});
+}
+
+// The text of a variable as the command line would have it; an empty one is an option without its value.
+std::optional<std::string> exported_value(const OptionEntry& option, const Sourced<std::string>& given) {
+  if (option.value == OptionValue::none) return flag_is_on(given) ? std::optional(given.value) : std::nullopt;
+  if (option.value == OptionValue::required || !given.value.empty()) return given.value;
+  const std::vector<std::string> words = split_words(option.words);
+  return words.empty() ? "" : words.front();
+}
+
+// The path of a file option, with the variables in it; nothing, and a warning, where one is not set.
+std::optional<std::string> expand_path(Draft& draft, const facts::Environment& environment,
+                                       const std::string& origin, const std::string& path) {
+  site::ExpandedValue expanded = site::expand_value(path, environment);
+  if (expanded.missing.empty()) return std::move(expanded.text);
+  draft.warnings.push_back(
+      {fmt::format("{} is left out: {} is not set, as {} needs it", origin, expanded.missing,
+                   printable(path)),
+       fmt::format("export {0}, or write ${{{0}:-TEXT}} for a TEXT where it is not set", expanded.missing)});
+  return std::nullopt;
+}
+
+// What modules and packages export about where a program lies.
+constexpr std::string_view k_of_modules[] = {"BASE", "BIN",    "DIR",  "HOME",   "LIB",
+                                             "PATH", "PREFIX", "ROOT", "VERSION"};
+
+constexpr std::string_view k_own_prefix = "DDPRUN_";
+
+std::vector<std::string> own_variables() {
+  std::vector<std::string> names;
+  for (const OptionEntry& option : option_table()) {
+    if (const std::string name = own_variable_of(option); !name.empty())
+      names.push_back(name.substr(k_own_prefix.size()));
+  }
+  return names;
+}
+
+// What to write instead of DDPRUN_ and `name`; empty where that may be somebody else's.
+std::string advice_for_unknown(const std::string& name, const std::vector<std::string>& known) {
+  if (std::ranges::find(k_of_modules, name) != std::end(k_of_modules)) return {};
+  std::string option = to_lower(name);
+  std::ranges::replace(option, '_', '-');
+  const auto& table = option_table();
+  if (std::ranges::any_of(table, [&](const OptionEntry& each) { return each.name == option; }))
+    return fmt::format("give --{} on the command line", option);
+  const auto match = closest_match(name, known);
+  return match ? fmt::format("did you mean {}{}?", k_own_prefix, *match) : std::string();
+}
+
+}  // namespace
+
+void apply_option(Draft& draft, const OptionEntry& option, const Sourced<std::string>& given) {
+  draft.origins[option.name] = given.origin;
+  draft.given[option.name] = given;
+  try {
+    option.apply(draft, {given, option.words});
+  } catch (const Unsupported& refusal) {
+    draft.unsupported.push_back(refusal);
+  }
+}
+
+void apply_variables(Draft& draft, const facts::Environment& environment) {
+  for (const auto name_of : {&own_variable_of, &variable_of}) {
+    const options::GivenOptions above = draft.given;
+    for (const OptionEntry& option : option_table()) {
+      const auto variable = environment.find(name_of(option));
+      if (variable == environment.end() || is_settled(above, option.name)) continue;
+      const auto& [name, text] = *variable;
+      apply_below(draft, option, name, exported_value(option, {text, name}));
+    }
+  }
+}
+
+void apply_layers(Draft& draft, const facts::Environment& environment, const OptionLayers& layers) {
+  for (const std::vector<facts::OptionText>& layer : layers) {
+    const options::GivenOptions above = draft.given;
+    for (const facts::OptionText& text : layer) {
+      const OptionEntry& option = find_configured(text);
+      if (is_settled(above, option.name)) continue;
+      const auto value = configured_value(option, text);
+      if (!value || option.completes != Completes::file) {
+        apply_below(draft, option, text.origin, value);
+      } else if (const auto path = expand_path(draft, environment, text.origin, *value)) {
+        apply_below(draft, option, text.origin, path);
+      }
+    }
+  }
+}
+
+void warn_of_unknown_variables(Draft& draft, const facts::Environment& environment) {
+  if (environment.contains(allocation::k_worker_list_variable)) return;  // a worker's are ddprun's own
+  const std::vector<std::string> known = own_variables();
+  for (auto variable = environment.lower_bound(std::string(k_own_prefix));
+       variable != environment.end() && variable->first.starts_with(k_own_prefix); ++variable) {
+    const std::string name = variable->first.substr(k_own_prefix.size());
+    const bool is_known = std::ranges::find(known, name) != known.end() ||
+                          allocation::is_front_end_variable(variable->first) ||
+                          variable->first == allocation::k_secret_variable;
+    const std::string advice = is_known ? std::string() : advice_for_unknown(name, known);
+    if (!advice.empty())
+      draft.warnings.push_back(
+          {printable(variable->first) + " has no effect: there is no such variable", advice});
+  }
+}
+
+}  // namespace ddprun::command_line

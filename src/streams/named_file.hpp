@@ -1,0 +1,71 @@
+// A file that the user named (--events, --metrics, --report), written beside the event loop by a process of
+// its own: a file that cannot be written costs a sentence, and the job nothing.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "os/files/file_writer.hpp"
+
+namespace ddprun::streams {
+
+class NamedFile {
+ public:
+  struct Subject {
+    std::string file;   // "the events to": what cannot be written
+    std::string where;  // "/home/me/e.jsonl on n1"
+    std::string noun;   // "event": one text
+  };
+  struct Hooks {
+    std::function<void(int pid)> started;  // the process that writes, which is no worker's
+    std::function<void(const std::string& what, const std::string& hint)> say;
+  };
+
+  NamedFile(boost::asio::io_context& context, std::string path, Subject subject, os::FileWriter::How how,
+            Hooks hooks, os::FileWriter::Merge merge = {});
+
+  void write(std::string_view text);
+  // Calls when all is written, or after `limit`; what is not written then is given up. The last call counts.
+  void when_written(Milliseconds limit, std::function<void()> handler);
+
+ private:
+  bool start();
+  void keep(std::string frame);
+  void send();
+  void watch_room();
+  void watch_news();
+  void take_news();
+  void note_progress();
+  void say_once(const std::string& why, const char* rest);
+  void finish();
+  void say_lost();
+  void end();
+
+  boost::asio::io_context& context_;
+  std::string path_;
+  Subject subject_;
+  os::FileWriter::How how_;
+  Hooks hooks_;
+  os::FileWriter::Merge merge_;
+  std::unique_ptr<os::FileWriter> writer_;
+  boost::asio::posix::stream_descriptor socket_;
+  boost::asio::steady_timer silence_timer_, limit_timer_;
+  std::deque<std::string> frames_;  // not sent yet; the first one perhaps in part
+  std::size_t sent_ = 0;            // of the first
+  std::size_t kept_ = 0;            // bytes in `frames_`
+  std::size_t unanswered_ = 0;      // texts that were not dropped and are not in the file
+  std::size_t dropped_ = 0;
+  std::string waits_for_;  // why the oldest is not in the file yet, as far as that is known
+  std::function<void()> written_;
+  bool waiting_for_room_ = false;
+  bool told_ = false;
+  bool ended_ = false;  // nothing is written any more
+};
+
+}  // namespace ddprun::streams
