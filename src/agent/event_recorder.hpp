@@ -1,5 +1,6 @@
-// What an agent has to tell --events: its own workers; and on the coordinator's host, all that comes from the
-// others, which is written to the file of --events and that of --metrics.
+// Events of an agent for --events and --metrics.
+// They are its own workers' and, on the coordinator's host, those of all others, which are written to the two
+// files.
 #pragma once
 
 #include <cstddef>

@@ -298,7 +298,7 @@ void settle_shutdown(Draft& draft, const facts::Environment& environment) {
   apply_option(draft, *option, {variable->second, variable->first});
 }
 
-// Of an option that was typed the user hears in any case.
+// Notes an option without effect: as a warning, which the user sees in any case, if it was typed.
 void note_no_effect(Draft& draft, const std::string& origin, const std::string& why,
                     const std::string& hint) {
   const bool typed = origin.starts_with("--");
@@ -384,7 +384,7 @@ void judge_command(Draft& draft, const TypedWords& typed) {
   if (auto notice = find_behind_script(draft, typed)) draft.warnings.push_back(std::move(*notice));
 }
 
-// Where another ddprun started this one, that has shown the warnings.
+// Returns the advice for this launch. If another ddprun started this one, that has shown the warnings.
 Advice make_advice(const Draft& draft, const TypedWords& typed, const facts::Environment& environment) {
   const bool is_started = environment.contains(allocation::k_started_hosts_variable);
   return {is_started ? std::vector<allocation::Notice>{} : draft.warnings,

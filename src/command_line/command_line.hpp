@@ -17,9 +17,9 @@ struct Printed {
   int exit_code = 0;
 };
 
-// What a launch says beside its options.
+// Sentences of a launch beside its options.
 struct Advice {
-  std::vector<allocation::Notice> warnings;  // what was probably not meant, for every user to see
+  std::vector<allocation::Notice> warnings;  // probable mistakes, for every user to see
   std::string where_missing;                 // the hint if there is no such script; empty: the usual one
 };
 

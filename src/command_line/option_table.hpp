@@ -40,7 +40,7 @@ struct Draft : options::Options {
   std::string completion;                      // shell of --print-completion
   std::map<std::string, std::string> origins;  // option name -> where it was given
   std::vector<Unsupported> unsupported;
-  std::vector<allocation::Notice> warnings;  // what was probably not meant, for every user to see
+  std::vector<allocation::Notice> warnings;  // probable mistakes, for every user to see
 };
 
 enum class OptionGroup {

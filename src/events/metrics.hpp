@@ -15,7 +15,7 @@ namespace ddprun::events {
 struct MetricsKeeper {
   std::string host;
   int pid = 0;
-  std::uint64_t started = 0;  // as /proc says, so that another process of the number is told from it
+  std::uint64_t started = 0;  // start time from /proc, to tell it from another process of that number
 
   bool operator==(const MetricsKeeper&) const = default;
 };

@@ -57,7 +57,7 @@ facts::ProgramFacts capture_program(const std::string& word,
 }
 
 FirstLine capture_first_line(const std::string& path) {
-  constexpr std::size_t k_longest = 256;  // as much as the kernel reads
+  constexpr std::size_t k_longest = 256;  // the kernel reads no more
   const std::string head = read_head(path, k_longest);
   if (!head.starts_with("#!")) return {};
   const std::string_view blanks = " \t";

@@ -14,7 +14,7 @@ namespace ddprun::os {
 // /usr/bin, as in execvp(3).
 facts::ProgramFacts capture_program(const std::string& word, const std::optional<std::string>& path_variable);
 
-// How the kernel would start a script.
+// The first line of a script, by which the kernel starts it.
 struct FirstLine {
   std::string text;                  // after "#!"; a carriage return at its end stays. Empty: there is none
   std::string interpreter;           // its first word

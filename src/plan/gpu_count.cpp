@@ -65,7 +65,7 @@ void check_gpus_fit(const Sourced<int>& workers, const options::Options& options
                    each > 1 ? enough : enough + "; " + several_hint(workers.value, gpus));
 }
 
-// Of this job on the node, whatever the task sees of them; 0: not known.
+// Returns the number of this job's GPUs on the node, whatever the task sees of them; 0: not known.
 std::int64_t gpus_on_node(const facts::Snapshot& snapshot) {
   return std::max<std::int64_t>(
       0, parse_integer(facts::find_variable(snapshot, "SLURM_GPUS_ON_NODE").value_or("0")).value_or(0));

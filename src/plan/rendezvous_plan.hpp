@@ -43,7 +43,8 @@ std::optional<allocation::Notice> find_coordinator_beside_rank_0(const NodePropo
 // An address among the keys of --rdzv-conf, where nobody reads it.
 std::optional<allocation::Notice> find_endpoint_in_conf(const options::Options& options);
 
-// By hand: --node-rank 0 where the address is another host's, or another rank where it is this host's.
+// Returns a notice for a start by hand with --node-rank 0 and another host's address, or with another rank
+// and this host's.
 std::optional<allocation::Notice> find_misplaced_rank(const NodeProposal& node,
                                                       const facts::Snapshot& snapshot);
 

@@ -15,7 +15,7 @@ namespace ddprun::plan {
 
 namespace {
 
-// Where a Python lies that all users of the machine share.
+// Folders of a Python that all users of the machine share.
 constexpr std::array k_system_folders{"/usr/bin", "/bin", "/usr/local/bin"};
 
 // VIRTUAL_ENV or CONDA_PREFIX, where it is set but PATH leads to the system's Python; empty: neither.

@@ -41,8 +41,9 @@ std::vector<std::string> make_worker_command(const options::Options& options, co
 
 bool starts_python(const std::vector<std::string>& command);
 
-// What is odd about the command and how to get what was probably meant. A Python that is found only because
-// the environment that a variable names is not on PATH; a Python that the command names beside PYTHON_EXEC.
+// Returns what is odd about the command and how to get what was probably meant: a Python that is found only
+// because the environment that a variable names is not on PATH, or a Python that the command names beside
+// PYTHON_EXEC.
 std::optional<allocation::Notice> find_odd_python(const options::Options& options,
                                                   const facts::Snapshot& snapshot);
 // --local_rank with a number behind the script, of `workers` in all.

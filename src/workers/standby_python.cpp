@@ -39,7 +39,8 @@ os::Child start(os::SpawnRequest request, int input, const std::string& folder) 
 
 }  // namespace
 
-// Who looks into a worker waits until a standby interpreter is one.
+// Returns the worker's environment with the hook's folder first; inspection of a worker waits until a standby
+// interpreter is one.
 std::vector<std::string> environment_of_hook(const std::vector<std::string>& worker, Hook hook,
                                              const std::string& folder) {
   std::vector<std::string> environment;

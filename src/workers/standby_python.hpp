@@ -20,7 +20,7 @@
 
 namespace ddprun::workers {
 
-// What sitecustomize.py in `folder` does as Python starts: it notes what a worker imports, or stands by. The
+// Task of sitecustomize.py in `folder` as Python starts: it notes what a worker imports, or stands by. The
 // folder comes first in PYTHONPATH until then.
 enum class Hook { notes, stands_by };
 std::vector<std::string> environment_of_hook(const std::vector<std::string>& worker, Hook hook,

@@ -111,7 +111,8 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker) const {
   return lines.empty() ? last_lines(worker, output::Stream::output) : lines;
 }
 
-// What its Python has shown of a death by SIGSEGV and the like (workers/inspection/ddprun_inspection.py).
+// Returns the lines that its Python wrote at a death by SIGSEGV and the like
+// (workers/inspection/ddprun_inspection.py).
 std::vector<std::string> WorkerGroup::crash_lines(std::size_t worker, const ExitStatus& status) const {
   constexpr std::array k_crashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
   const bool crashed = status.kind == ExitStatus::Kind::signalled &&
@@ -130,7 +131,8 @@ std::string WorkerGroup::kept_output(std::size_t worker) const {
   return {};
 }
 
-// What a worker writes to a file itself, its error among it, is lost when that file cannot grow.
+// Returns a hint if a log file that the worker writes itself cannot grow: its last output, such as its error,
+// is lost then.
 std::string WorkerGroup::hint_of_full_disk(std::size_t worker) const {
   for (const output::Stream stream : {output::Stream::error, output::Stream::output}) {
     const output::StreamRoute way = route(worker, stream);

@@ -176,7 +176,7 @@ std::optional<bool> is_below_script(const facts::HostFacts& host) {
   const auto has = [&](const auto& is_such) { return std::ranges::any_of(host.ancestors, is_such); };
   if (has(starts_scripts)) return true;
   if (has(is_login)) return std::nullopt;
-  // Where other users' processes are hidden, or a container has process numbers of its own, neither shows.
+  // Neither shows if other users' processes are hidden, or a container has process numbers of its own.
   const bool seen = has([](const facts::Ancestor& ancestor) {
     const std::string_view program = program_of(ancestor);
     return program == "systemd" || program == "init" || program.starts_with("sshd");

@@ -49,8 +49,8 @@ void check_rank_not_lost(const facts::Snapshot& snapshot);
 // scripts and tasks: then no launcher of MPI processes started it.
 bool is_started_by_scheduler(const facts::HostFacts& host);
 
-// Whether the daemon that runs a job's scripts is above this process; nothing where somebody's terminal is,
-// or where not all of its ancestors are seen.
+// Reports whether the daemon that runs a job's scripts is above this process; nullopt if a user's terminal
+// is, or if not all of its ancestors are seen.
 std::optional<bool> is_below_script(const facts::HostFacts& host);
 
 // Reports whether it is a shell that a person types at, "-bash" or "zsh -i": no script and no -c.

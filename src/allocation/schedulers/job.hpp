@@ -23,7 +23,7 @@ struct Job {
   std::optional<int> own;                   // this host's position in `hosts`
   std::string leak_hint;                    // remedy if the variables are another job's
   bool script_on_first = false;             // the scheduler runs the job's script on the first of them
-  std::optional<bool> below_script;  // whether the job's script is above this process, where that shows
+  std::optional<bool> below_script;         // the job's script is above this process; nullopt: not known
 };
 
 // Returns a job without a scheduler: only what the flags say.

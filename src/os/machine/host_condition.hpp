@@ -29,8 +29,8 @@ struct FolderState {
 // file system does: call it in a child.
 FolderState try_folder(const std::string& path, std::uint64_t bytes);
 
-// Whether the file system of this file has no room for another line of this user's. False where it does not
-// say.
+// Reports whether the file system of this file has no room for another line of this user's. Returns false if
+// it does not tell.
 bool is_on_full_disk(const std::string& path);
 
 }  // namespace ddprun::os

@@ -40,7 +40,7 @@ bool sees_own_processes();
 // may be missing: loop when it matters.
 ProcessTable capture_processes();
 std::optional<ProcessEntry> capture_process(int pid);
-// Whether there is this very process, of any user: by its number alone where /proc does not show it.
+// Reports whether there is this very process, of any user: by its number alone if /proc does not show it.
 bool is_running(int pid, std::uint64_t start_time);
 // Tells this PID namespace from others; empty without /proc.
 std::string pid_namespace();
