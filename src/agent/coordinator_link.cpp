@@ -29,19 +29,23 @@ void say_port(const plan::NodeProposal& node, int port) {
       "`ss -tlnp` on that node shows the programs that use them");
 }
 
-// The hint of PortTaken with the process that listens. By hand that is often a second node 0 of the same job.
-std::string hint_with_holder(const std::string& hint, const std::vector<int>& ports) {
-  const auto holder = ports.empty() ? std::nullopt : os::find_port_holder(ports.front());
+// PortTaken with the process that listens. By hand that is often a second node 0 of the same job.
+Error with_port_holder(const Error& error, const std::vector<int>& ports) {
+  const std::string& hint = error.hint();
   const std::size_t end = hint.find("; ");
-  if (!holder || end == std::string::npos) return hint;
+  const bool taken = dynamic_cast<const net::PortTaken*>(&error) != nullptr && end != std::string::npos;
+  const auto holder = taken && !ports.empty() ? os::find_port_holder(ports.front()) : std::nullopt;
+  if (!holder) return error;
   const std::string rest = hint.substr(end + 2);
-  if (!holder->own_program)
-    return fmt::format("{} (pid {}) uses the port; {}", printable(holder->name), holder->pid, rest);
-  return fmt::format(
-      "ddprun with pid {} listens there: nodes of one job on one host need different numbers for "
-      "--node-rank; "
-      "for another job {}",
-      holder->pid, rest);
+  if (!holder->own_program) {
+    return Error(error.what(),
+                 fmt::format("{} (pid {}) uses the port; {}", printable(holder->name), holder->pid, rest));
+  }
+  return Error(
+      error.what(),
+      fmt::format("ddprun with pid {} listens there: nodes of one job on one host need different numbers "
+                  "for --node-rank; for another job {}",
+                  holder->pid, rest));
 }
 
 }  // namespace
@@ -90,13 +94,11 @@ net::MemberServiceSettings CoordinatorLink::with_output(net::MemberServiceSettin
 }
 
 void CoordinatorLink::join() {
-  const plan::RendezvousPlan& rendezvous = plans_.node->rendezvous;
-  if (rendezvous.role == plan::RendezvousRole::member) return join_as_member();
+  if (plans_.node->rendezvous.role == plan::RendezvousRole::member) return join_as_member();
+  if (!plans_.node->rendezvous.by_arrival) return join_as_coordinator();
   try {
     join_as_coordinator();
   } catch (const net::PortTaken& taken) {
-    if (!rendezvous.by_arrival)
-      throw Error(taken.what(), hint_with_holder(taken.hint(), rendezvous.ports.value));
     // The port is taken by another agent of this host, since several were started here: that one coordinates.
     console::say_detail(fmt::format("{}; joining the agent that listens there", taken.what()));
     plans_.node = std::make_shared<const plan::NodeProposal>(plan::propose_as_member(*plans_.node));
@@ -117,6 +119,7 @@ net::CoordinatorHooks CoordinatorLink::coordinator_hooks() {
   hooks.show_hang = [this](const status::Verdict& verdict) { hooks_.show_hang(verdict); };
   hooks.show_notice = [](const allocation::Notice& notice) { console::say_notice(notice.what, notice.hint); };
   hooks.show_detail = console::say_detail;
+  hooks.on_link = [this](int socket, bool open) { parts_.workers.note_link(socket, open); };
   hooks.record = [this](const events::Event& event) { parts_.events.record(event); };
   hooks.on_output = [this](const rendezvous::lifeline::Output& output, boost::asio::ip::tcp::socket socket,
                            const std::string& begun) {
@@ -146,8 +149,9 @@ void CoordinatorLink::join_as_coordinator() {
     }
   } catch (const Error& error) {
     if (service || plans_.node->rendezvous.by_arrival) throw;
-    service = tell_cannot_start(std::move(settings), error);
-    if (!service) throw;
+    const Error told = with_port_holder(error, settings.ports);
+    service = tell_cannot_start(std::move(settings), told);
+    if (!service) throw told;
   }
   parts_.events.record_job_begin();
   start_coordinator(std::move(service), self);
@@ -211,6 +215,10 @@ net::MemberHooks CoordinatorLink::member_hooks() {
     next_coordinator_.note_joined(address, port);
     parts_.life.note_found();
   };
+  hooks.on_link = [this](int socket, bool open) { parts_.workers.note_link(socket, open); };
+  hooks.on_silence = [this](const std::string& coordinator, std::optional<Milliseconds> silence) {
+    tell_silence(coordinator, silence);
+  };
   hooks.on_output = [this](std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {
     lead_output(std::move(sockets), why);
   };
@@ -239,6 +247,20 @@ net::MemberService* CoordinatorLink::start_member(net::MemberServiceSettings set
   member->start();
   link_ = std::move(service);
   return member;
+}
+
+// By one agent for all; its reaper says why it does not answer.
+void CoordinatorLink::tell_silence(const std::string& coordinator,
+                                   std::optional<Milliseconds> silence) const {
+  const std::string what =
+      silence ? fmt::format("the coordinator {} has not answered for {}", coordinator,
+                            describe_duration(std::chrono::floor<std::chrono::seconds>(*silence)))
+              : fmt::format("the coordinator {} answers again", coordinator);
+  if (plans_.node->rendezvous.agent.value != 1) return console::say_detail(what);
+  console::say_notice(what, silence
+                                ? "ps on that host shows the state of ddprun: T is stopped, and kill -CONT "
+                                  "continues it; D waits for a file system or a driver"
+                                : "");
 }
 
 void CoordinatorLink::lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why) {

@@ -85,6 +85,7 @@ class CoordinatorLink {
   std::unique_ptr<net::CoordinatorService> tell_cannot_start(net::CoordinatorServiceSettings settings,
                                                              const Error& error);
   void publish(const net::CoordinatorServiceSettings& settings, int port);
+  void tell_silence(const std::string& coordinator, std::optional<Milliseconds> silence) const;
   void lead_output(std::vector<boost::asio::ip::tcp::socket> sockets, const std::string& why);
   void bind_successor_port();
   bool listen_as_successor();

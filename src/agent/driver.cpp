@@ -31,6 +31,7 @@ namespace {
 using boost::system::error_code;
 
 constexpr Milliseconds k_silent_telling{2000};
+constexpr std::size_t k_most_hangs = 16;  // that the report has
 
 JobStoreSettings store_settings(const plan::NodeProposal& node, std::function<bool()> has_torch) {
   const bool several = node.rendezvous.agents > 1;
@@ -108,6 +109,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       warned_workers_(context_, plans_, workers_,
                       {[this](std::size_t worker) { return supervisor_.running(worker); },
                        [this](int signal) { supervisor_.note_delivery(signal, /*pass_on=*/false); }}),
+      grace_(context_),
       only_tells_(failure.has_value()) {
   workers_.spare(signals_.helper());
   // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
@@ -232,10 +234,12 @@ void Driver::on_status_asked(bool stacks) {
   link_.ask_for_job(stacks) ? status_.wait_for_job(stacks, show_this_host) : show_this_host();
 }
 
-void Driver::show_hang(const status::Verdict& verdict) const {
-  console::say_notice(fmt::format("rank {} on {} hangs: {}\n{}", verdict.rank, verdict.host, verdict.reason,
-                                  trim(verdict.places)),
-                      verdict.hint);
+void Driver::show_hang(const status::Verdict& verdict) {
+  const std::string what = status::describe(verdict);
+  if (hangs_shown_.size() == k_most_hangs) hangs_shown_.erase(hangs_shown_.begin());
+  hangs_shown_.push_back({verdict.rank, verdict.host, plans_.attempt->assignment.attempt.value,
+                          os::unix_milliseconds(), what, verdict.hint});
+  console::say_notice(fmt::format("{}\n{}", what, trim(verdict.places)), verdict.hint);
 }
 
 void Driver::handle(const rendezvous::StatusQuestion& question) {
@@ -301,6 +305,7 @@ void Driver::handle(const rendezvous::Finish& end) {
   hangs_.end_attempt();
   rendezvous::Finish finish = end;
   if (finish.report_here) explain_end(finish);
+  finish.hangs = hangs_shown_;
   console::show_status("");
   std::string said;
   if (life_.believes(finish.cause)) {
@@ -316,7 +321,7 @@ void Driver::handle(const rendezvous::Finish& end) {
 }
 
 void Driver::tell_unused_store() {
-  if (!store_.unused() || !supervise::starts_python(plans_.node->offered.front().command)) return;
+  if (!store_.unused() || !supervise::may_train_together(plans_.node->offered.front().command)) return;
   const allocation::Notice notice = supervise::describe_unused_store(world_size_);
   console::say_notice(notice.what, notice.hint);
 }
@@ -357,9 +362,21 @@ void Driver::carry_out(const supervise::act::SignalWorker& action) {
   workers_.signal(action.worker, action.signal);
 }
 
-void Driver::carry_out(const supervise::act::KillGroup& action) { workers_.kill_group(action.worker); }
+void Driver::carry_out(const supervise::act::ContinueWorker& action) {
+  workers_.continue_stopped(action.worker);
+}
+
+void Driver::carry_out(const supervise::act::LookWhereTheyAre&) {
+  status_.measure(os::Depth::stacks, [this](const status::NodeStatus& node) { endings_.note_places(node); });
+}
+
+void Driver::carry_out(const supervise::act::KillGroup& action) {
+  endings_.note_kill(action.worker, action.signal, action.after);
+  workers_.kill_group(action.worker);
+}
 
 void Driver::carry_out(const supervise::act::SignalDescendants& action) {
+  if (action.after_success) workers_.tell_survivors();
   supervisor_.note_descendants(workers_.signal_descendants(action.signal));
 }
 

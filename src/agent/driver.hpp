@@ -27,6 +27,7 @@
 #include "os/clock.hpp"
 #include "os/process/answering_child.hpp"
 #include "plan/launch_plan.hpp"
+#include "probes/grace_search.hpp"
 #include "streams/output_link.hpp"
 #include "supervise/agent_lifecycle.hpp"
 #include "supervise/supervisor.hpp"
@@ -59,6 +60,7 @@ class Driver {
   void on_message(const rendezvous::CoordinatorMessage& message);
   void handle(const rendezvous::Refused& refused);
   void handle(const rendezvous::Probe&) {}  // answered by the link
+  void handle(const rendezvous::AliveQuestion& question);
   void handle(const rendezvous::ClientQuestion& question);
   void handle(const rendezvous::StatusQuestion& question);
   void handle(const rendezvous::NodeShown& shown) { status_.note(shown); }
@@ -84,10 +86,11 @@ class Driver {
   void on_told_signal(const rendezvous::lifeline::Signal& signal);
   void on_verdict(const supervise::SignalLedger::Verdict& verdict);
   void stop_at_key();
+  void ask_for_grace();
   void tell_early_kill() const;
 
   void on_status_asked(bool stacks);
-  void show_hang(const status::Verdict& verdict) const;
+  void show_hang(const status::Verdict& verdict);
 
   supervise::AgentLifecycle::Workers workers_state() const;
   void carry_out(const supervise::AgentLifecycle::Actions& actions);
@@ -113,6 +116,8 @@ class Driver {
   void decide_soon();
   void carry_out(const supervise::act::Spawn& action);
   void carry_out(const supervise::act::SignalWorker& action);
+  void carry_out(const supervise::act::ContinueWorker& action);
+  void carry_out(const supervise::act::LookWhereTheyAre& action);
   void carry_out(const supervise::act::KillGroup& action);
   void carry_out(const supervise::act::SignalDescendants& action);
   void carry_out(const supervise::act::ReportFailure& action);
@@ -157,8 +162,10 @@ class Driver {
   JobEndWatch job_end_;
   WarnedWorkers warned_workers_;
   Requeue requeue_;
+  probes::GraceSearch grace_;
   std::optional<os::AnsweringChild> warm_up_;  // while others take part
 
+  std::vector<supervise::Hang> hangs_shown_;
   bool only_tells_;                         // this agent starts nothing and only reports its failure
   std::optional<std::string> stop_sender_;  // sender of the first stop signal, as in rendezvous::StopRequest
   int world_size_ = 0;                      // size of the world that this agent's store is for

@@ -1,5 +1,8 @@
 // The end of a job that a scheduler brings: the warning before it, and what the report says of it.
+#include <fmt/format.h>
+
 #include "agent/driver.hpp"
+#include "console/log.hpp"
 #include "probes/launch_facts.hpp"
 #include "supervise/report.hpp"
 
@@ -14,6 +17,28 @@ JobEndWatch::Hooks Driver::job_end_hooks() {
     if (auto* const here = link_.coordinator()) here->warn(signal);
   };
   return hooks;
+}
+
+void Driver::handle(const rendezvous::AliveQuestion& question) {
+  supervisor_.extend_grace(question.grace);
+  arm_timer();
+}
+
+// A preempted job may have longer than its workers are given otherwise. Once, by the coordinator for all.
+void Driver::ask_for_grace() {
+  if (!link_.coordinates()) return;
+  probes::GraceSearch::Hooks hooks;
+  hooks.note_child = [this](int child, bool runs) {
+    runs ? workers_.spare(child) : workers_.spare_no_more(child);
+  };
+  hooks.found = [this](Milliseconds grace) {
+    console::say(fmt::format("Slurm leaves job {} more time: the workers have {} to stop",
+                             plans_.node->allocation.job_id.value, describe_duration(grace)));
+    if (auto* const here = link_.coordinator()) here->note_grace(grace);
+    supervisor_.extend_grace(grace);
+    arm_timer();
+  };
+  grace_.begin(plans_.node->allocation, plans_.node->options.shutdown_timeout, std::move(hooks));
 }
 
 void Driver::handle(const rendezvous::Warn& warn) {

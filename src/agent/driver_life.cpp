@@ -29,7 +29,7 @@ void Driver::carry_out(const supervise::life::TellFirstStop&) { tell_early_kill(
 
 void Driver::carry_out(const supervise::life::StopWorkers& action) {
   warned_workers_.end();
-  endings_.note_stop_in_sight();
+  endings_.note_stop_in_sight(os::now());
   if (action.of_job) endings_.note_stop(os::now());
   supervisor_.note_stop(
       action.signal, action.hurry, os::now(),
@@ -51,8 +51,12 @@ void Driver::carry_out(const supervise::life::SendStuck& action) {
 }
 
 void Driver::carry_out(const supervise::life::SendStopped& action) {
+  std::vector<supervise::KilledRanks> killed = endings_.killed_ranks();
+  for (supervise::KilledRanks& each : killed) each.host = plans_.node->host;
+  if (killed.size() > rendezvous::k_max_further_failures) killed.resize(rendezvous::k_max_further_failures);
   link_.send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks(),
-                                 workers_.made_progress(), endings_.finished_ranks()});
+                                 workers_.made_progress(), endings_.finished_ranks(), endings_.finished_ago(),
+                                 std::move(killed)});
 }
 
 // Writes output here again: the process that read it on another host has exited.
@@ -95,6 +99,7 @@ void Driver::carry_out(const supervise::life::Leave& action) {
   standbys_.end();
   if (supervisor_.idle()) workers_.dismiss_reaper();  // workers that are left get a last try otherwise
   job_end_.end();
+  grace_.end();
   requeue_.ask(plans_, began_, files_);
   files_.when_written(action.limit, [this, limit = action.limit] { part(limit); });
 }

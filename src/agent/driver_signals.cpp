@@ -10,6 +10,7 @@
 #include "os/clock.hpp"
 #include "os/terminal/terminal.hpp"
 #include "plan/open_mpi_settings.hpp"
+#include "supervise/report.hpp"
 #include "supervise/signal_ledger.hpp"
 
 namespace ddprun::agent {
@@ -30,6 +31,9 @@ void Driver::on_signal(const os::SignalEvent& event) {
     workers_.look_for_stops();
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
   } else if (event_loop::is_stop_signal(event.number, plans_.node->options)) {
+    if (!stop_sender_ && event.number == SIGINT && event.is_from_key())
+      console::say(supervise::describe_wait_after_key(plans_.node->options.shutdown_timeout.value));
+    if (!stop_sender_) ask_for_grace();
     if (!stop_sender_) stop_sender_ = os::describe_sender(event);
     const bool by_person = event_loop::is_from_person(event, plans_.node->allocation.scheduler.value);
     carry_out(life_.on_stop_signal(event.number, supervise::SignalWay::own, event.from_above, by_person,

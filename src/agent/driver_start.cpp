@@ -107,6 +107,9 @@ void Driver::tell_start(const plan::Assignment& assignment) const {
                                   count_of(assignment.node_count, "node"), assignment.master_address,
                                   assignment.master_port, rendezvous::describe_ranks(std::move(ranks)),
                                   interface.empty() ? "" : ", interface " + interface));
+  const plan::NodeProposal& node = *plans_.node;
+  const std::string grace = probes::GraceSearch::describe(node.allocation, node.options.shutdown_timeout);
+  if (!grace.empty() && node.rendezvous.agent.value == 0) console::say_detail(grace);
 }
 
 }  // namespace ddprun::agent

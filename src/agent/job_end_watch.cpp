@@ -19,11 +19,11 @@ namespace ddprun::agent {
 namespace {
 
 constexpr Milliseconds k_program_limit{2000}, k_answer_limit{3000};
-constexpr std::size_t k_most_shown = std::size_t{32} << 10;
+constexpr std::size_t k_most_shown = allocation::k_most_shown;
 
 std::string ask(const allocation::Allocation& allocation) {
-  const auto question = allocation::time_question(allocation.scheduler.value, allocation.job_id.value);
-  return question.empty() ? std::string() : os::ask_program(question, k_program_limit);
+  const auto question = allocation::time_question(allocation);
+  return question.empty() ? std::string() : os::ask_program(question, k_program_limit, k_most_shown);
 }
 
 }  // namespace
@@ -63,11 +63,10 @@ void JobEndWatch::carry_out(const supervise::EndWatch::Ask&) {
         context_,
         os::AnsweringChild([allocation] { return ask(allocation); },
                            "ask the scheduler for the job's time limit"),
-        k_most_shown, k_answer_limit,
-        [this, scheduler = allocation.scheduler.value](const std::string& shown, bool) {
+        k_most_shown, k_answer_limit, [this](const std::string& shown, bool) {
           workers_.spare_no_more(query_child_);
           query_.reset();
-          const auto left = allocation::parse_time_left(scheduler, shown, probes::age_of_date);
+          const auto left = allocation::parse_time_left(plans_.node->allocation, shown, probes::age_of_date);
           note_answer(left ? std::optional(Milliseconds{*left * 1000}) : std::nullopt);
         });
     query_child_ = query_->child();

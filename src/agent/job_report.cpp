@@ -25,8 +25,10 @@ void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int
   end.nodes = plans.attempt->assignment.node_count;
   end.attempts = plans.attempt->assignment.attempt.value + 1;
   end.restarts = finish.restarts.used;
+  end.hangs = finish.hangs;
   end.max_restarts = plans.node->options.max_restarts.value;
   end.restarted = finish.restarts.causes;
+  end.killed = finish.killed;
   end.began = began;
   end.ended = os::unix_milliseconds();
   end.scheduler_restarts = requeue.restarts();
@@ -42,15 +44,20 @@ std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std
   if (!text.empty()) text.pop_back();
   const bool signalled = finish.cause.kind == supervise::Cause::Kind::stopped_by_signal;
   text += supervise::render_others(finish.others, signalled ? std::vector<int>() : finish.victims);
+  for (const supervise::KilledRanks& each : finish.killed) text += "\n  " + supervise::describe(each);
   text += supervise::render_restarts(finish.restarts, finish.cause);
+  if (!text.empty()) {
+    for (const supervise::Hang& hang : finish.hangs) text += "\n  " + supervise::describe(hang);
+  }
   for (const std::string& remark : finish.remarks) text += "\n  " + remark;
   if (!finish.cause.hint.empty()) text += "\nhint: " + finish.cause.hint;
   return text;
 }
 
 void tell_outer_launcher(const supervise::Cause& cause, JobFiles& files) {
-  if (cause.kind == supervise::Cause::Kind::worker_failed)
-    files.write(JobFiles::Kind::error_file, supervise::render_error_file(cause));
+  using Kind = supervise::Cause::Kind;
+  if (cause.kind == Kind::success || cause.kind == Kind::stopped_by_signal) return;
+  files.write(JobFiles::Kind::error_file, supervise::render_error_file(cause));
 }
 
 }  // namespace ddprun::agent

@@ -114,7 +114,10 @@ void JobStore::tell_unproven(const boost::asio::ip::address& address) {
 // Says why a connection was closed: the protocol has no answer that carries a reason, and torch raises an
 // exception about a closed connection.
 void JobStore::tell_closed(const std::string& what, bool memory) {
-  if (closed_told_++ >= k_refusals_told) return console::say_detail(what);
+  if (++closed_told_ > k_refusals_told) {
+    const bool power_of_two = (closed_told_ & (closed_told_ - 1)) == 0;  // they may be thousands a second
+    return power_of_two ? console::say_detail(fmt::format("{} ({} such)", what, closed_told_)) : void();
+  }
   console::say_notice(what,
                       memory ? "raise --store-memory, as in 8G, or send large data by collectives" : "");
 }

@@ -1,6 +1,7 @@
 #include "agent/link_settings.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -106,6 +107,7 @@ plan::Announcement make_announcement(const plan::NodeProposal& node, const facts
   const bool unnumbered = node.rendezvous.by_arrival && node.rendezvous.role == plan::RendezvousRole::member;
   if (!unnumbered) self.agent = node.rendezvous.agent;
   self.host = node.host;
+  self.pid = static_cast<int>(::getpid());
   self.successor_port = doors.successor_port;
   self.relay_port = doors.relay_port;
   self.stage_door = doors.stage;
@@ -165,6 +167,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.coordinator.time_limit = node.options.time_limit;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = node.options.shutdown_timeout.value + k_stop_margin;
+  settings.coordinator.silence = node.options.host_timeout.value;
   settings.coordinator.addresses = own_addresses(node, snapshot);
   settings.coordinator.when_alone = plan::explain_waiting_alone(node);
   if (node.options.local_address) settings.coordinator.named_address = node.options.local_address->value;

@@ -36,11 +36,13 @@ void Requeue::decide(const rendezvous::Finish& finish, const Plans& plans, bool 
   const options::TimeLimitOptions& options = plans.node->options.time_limit;
   restarts_ = allocation.restart_count.value;
   if (!options.requeue) return;
-  if (allocation.scheduler.value == facts::Scheduler::pbs)
-    restarts_ = probes::ask_pbs_restarts(allocation).value_or(restarts_);
+  const auto shown = probes::ask_for_job(allocation);
+  job_ = shown ? shown->name : allocation.job_id.value;
+  if (shown) restarts_ = shown->restarts.value_or(restarts_);
   supervise::RequeueFacts facts;
   facts.scheduler = allocation.scheduler.value;
-  facts.job = allocation.job_id.value;
+  facts.job = job_;
+  facts.shown = shown.has_value();
   facts.restarts = restarts_;
   facts.warned = warned;
   facts.at_time_limit = allocation::names_time_limit(finish.cause.detail);
@@ -56,10 +58,10 @@ void Requeue::ask(const Plans& plans, std::int64_t began, JobFiles& files) {
   if (!state_->asked) return console::say_error(state_->what, hint_);
   console::say(state_->what);
   const allocation::Allocation& allocation = plans.node->allocation;
-  const auto words = supervise::requeue_command(allocation.scheduler.value, allocation.job_id.value);
+  const auto words = supervise::requeue_command(allocation.scheduler.value, job_);
   state_->refusal = run_program(words);
   if (state_->refusal.empty()) return;
-  console::say_error(fmt::format("job {} is not requeued: {}", allocation.job_id.value, state_->refusal),
+  console::say_error(fmt::format("job {} is not requeued: {}", job_, state_->refusal),
                      supervise::requeue_hint(allocation.scheduler.value));
   write_report(*finish_, plans, began, *this, files);
 }

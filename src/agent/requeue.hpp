@@ -25,6 +25,7 @@ class Requeue {
  private:
   std::optional<supervise::Requeuing> state_;
   std::string hint_;
+  std::string job_;  // its name for the scheduler
   int restarts_ = 0;
   std::optional<rendezvous::Finish> finish_;
 };

@@ -63,6 +63,7 @@ void StageKeeper::begin(const std::vector<staging::Server>& sources) {
   order.host = plans_.node->host;
   order.paths = plan::staged_paths(plans_.node->options, snapshot_);
   order.places = plan::stage_places(plans_.node->options, snapshot_);
+  order.make_place = !plans_.node->options.stage.to.empty();
   order.keep = plans_.node->options.stage.keep;
   order.progress = snapshot_.host.stderr_is_terminal ? k_live : k_in_log;
   order.sources = sources;
@@ -131,7 +132,11 @@ void StageKeeper::tell(const Staged& staged) const {
                                        plans_.node->host, staged.failure);
   staged.said_elsewhere
       ? console::say_detail(what)
-      : console::say_notice(what, staged.no_place ? "--stage-to names another folder for copies" : "");
+      : console::say_notice(what,
+                            !staged.no_place ? ""
+                            : plans_.node->options.stage.to.empty()
+                                ? "--stage-to names another folder for copies"
+                                : "create that folder on each node, or name another one with --stage-to");
 }
 
 void StageKeeper::give_up(const std::string& why) {

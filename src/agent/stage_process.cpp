@@ -21,6 +21,7 @@
 #include "os/files/stage_folder.hpp"
 #include "os/files/stage_reader.hpp"
 #include "os/files/stage_writer.hpp"
+#include "os/private_files.hpp"
 #include "staging/manifest.hpp"
 #include "staging/place.hpp"
 
@@ -162,6 +163,7 @@ class StageProcess {
   // Returns the place where this copy is already, else one with room; kept copies are removed to make room.
   staging::ChosenPlace find_place(const staging::Manifest& manifest, const std::string& name) {
     const std::string own = "/" + staging::user_folder(::geteuid());
+    if (order_.make_place) os::make_private_folder(order_.places.front());  // else the look says why not
     for (int attempt = 0;; ++attempt) {
       std::vector<staging::PlaceFacts> facts;
       for (const std::string& place : order_.places) {

@@ -17,6 +17,7 @@ struct StageOrder {
   std::string host;
   std::vector<std::string> paths;   // --stage, absolute
   std::vector<std::string> places;  // staging::places()
+  bool make_place = false;          // the one that --stage-to names, where its parent is there
   bool keep = false;
   Milliseconds progress{0};              // is told so often
   std::vector<staging::Server> sources;  // staging::Tree; none: this host reads the paths

@@ -11,6 +11,7 @@
 #include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
+#include "os/process/reaper.hpp"
 #include "os/status_socket.hpp"
 
 namespace ddprun::agent {
@@ -30,8 +31,28 @@ void StatusService::serve(const std::function<void(bool stacks)>& asked) {
   const auto hooks = [asked](bool stacks) {
     return net::StatusServer::Hooks{os::is_of_this_user, [asked, stacks] { asked(stacks); }};
   };
-  server_.emplace(context_, os::status_socket_name(::getpid()), hooks(false));
-  stacks_server_.emplace(context_, os::status_socket_name(::getpid(), os::Asks::stacks), hooks(true));
+  // Anybody may have taken the first; the second cannot be foreseen.
+  const auto names = [](os::Asks asks) {
+    const std::string name = os::status_socket_name(::getpid(), asks);
+    return std::vector{name, name + "/" + os::make_random_id()};
+  };
+  server_.emplace(context_, names(os::Asks::status), hooks(false));
+  stacks_server_.emplace(context_, names(os::Asks::stacks), hooks(true));
+  tell_taken(os::status_socket_name(::getpid()), server_->name());
+  tell_taken(os::status_socket_name(::getpid(), os::Asks::stacks), stacks_server_->name());
+}
+
+// A process of the same user has the same number in another namespace, as in a container.
+void StatusService::tell_taken(const std::string& wanted, const std::string& had) const {
+  if (had == wanted) return;
+  if (had.empty()) return console::say_detail("cannot listen for --status and --stacks: no unix socket");
+  const auto owner = os::find_other_owner(wanted);
+  const std::string what = fmt::format("the unix socket @{} on {} is taken", wanted, plans_.node->host);
+  if (!owner) return console::say_detail(what + "; --status and --stacks use another one");
+  console::say_notice(fmt::format("{} by a process of the user with the number {}; --status and --stacks use "
+                                  "another one",
+                                  what, *owner),
+                      "nothing is lost; ask that user or the administrators why");
 }
 
 void StatusService::wait_for_job(bool stacks, std::function<void()> otherwise) {

@@ -53,6 +53,7 @@ class StatusService {
   };
 
   void show(status::JobStatus status, bool stacks);
+  void tell_taken(const std::string& wanted, const std::string& had) const;
   void begin_measurement();
   os::WorkerPlaces places() const;
   void end_measurement(bool writes);

@@ -12,12 +12,15 @@
 #include "allocation/detection/started.hpp"
 #include "allocation/variables.hpp"
 #include "base/text.hpp"
+#include "command_line/arguments.hpp"
 #include "console/log.hpp"
 #include "net/lifeline_client.hpp"
+#include "os/atomic_file.hpp"
 #include "peers/authenticators.hpp"
 #include "plan/propose.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "selflaunch/remote_launcher.hpp"
+#include "supervise/report.hpp"
 
 namespace ddprun::app {
 
@@ -47,15 +50,6 @@ void tell(const facts::Snapshot& snapshot, const rendezvous::FrontEndAddress& fr
   context.run();
 }
 
-// Reports whether nothing was to be started, as far as the words show that could not be understood as a
-// whole.
-bool only_looks(const facts::Snapshot& snapshot) {
-  const auto looks = [](const std::string& word) {
-    return word.starts_with("--dry-run") || word.starts_with("--capture") || word.starts_with("--snapshot");
-  };
-  return std::ranges::any_of(snapshot.arguments, looks);
-}
-
 // Proposes an agent that only reports its failure. If the options contradict the job, the job's own layout is
 // what all hosts share.
 plan::NodeProposal propose_telling(const facts::Snapshot& snapshot, options::Options options) {
@@ -72,11 +66,17 @@ plan::NodeProposal propose_telling(const facts::Snapshot& snapshot, options::Opt
 
 }  // namespace
 
+bool only_looks(const std::vector<std::string>& arguments, const std::optional<options::Options>& options) {
+  if (!options) return command_line::asks_to_look(arguments);
+  return options->dry_run != options::DryRun::off || !options->snapshot_file.empty() ||
+         !options->capture_file.empty() || options->print_config || options->status || options->stacks ||
+         !options->timeline_file.empty();
+}
+
 std::optional<int> tell_other_agents(const facts::Snapshot& snapshot,
                                      const std::optional<options::Options>& options, const Error& error,
                                      streams::OutputLink& output_link) noexcept {
   try {
-    if (only_looks(snapshot)) return std::nullopt;
     plan::NodeProposal node = propose_telling(snapshot, options.value_or(options::Options{}));
     if (node.rendezvous.role == plan::RendezvousRole::solo) return std::nullopt;
     node.rendezvous.join_timeout = std::min(node.rendezvous.join_timeout, k_longest_telling);
@@ -99,6 +99,20 @@ void report_failed_start(const facts::Snapshot& snapshot, int code) noexcept {
     if (front_end && code != 0) tell(snapshot, *front_end, code);
   } catch (const std::exception& error) {
     console::say_detail(error.what());
+  }
+}
+
+void tell_outer_launcher(const facts::Snapshot& snapshot, const Error& error) noexcept {
+  try {
+    const auto path = facts::find_variable(snapshot, "TORCHELASTIC_ERROR_FILE");
+    if (!path || path->empty()) return;
+    const supervise::Cause cause{
+        supervise::Cause::Kind::launcher_failed, {}, 0, {}, error.what(), error.hint()};
+    const std::string why = os::replace_file(*path, supervise::render_error_file(cause));
+    if (!why.empty())
+      console::say_detail(fmt::format("cannot write TORCHELASTIC_ERROR_FILE {}: {}", printable(*path), why));
+  } catch (const std::exception& problem) {
+    console::say_detail(problem.what());
   }
 }
 

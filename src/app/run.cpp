@@ -134,6 +134,18 @@ void look_up_coordinator(facts::Snapshot& snapshot, const options::Options& opti
   if (!name.empty()) snapshot.names[name] = join(os::look_up_name(name), " ");
 }
 
+// A plan resolves no name.
+std::optional<allocation::Notice> find_unknown_coordinator(const facts::Snapshot& snapshot,
+                                                           const options::Options& options) {
+  const std::string name = allocation::name_to_look_up(snapshot, options.place);
+  if (options.dry_run == options::DryRun::off || name.empty() || snapshot.names.contains(name))
+    return std::nullopt;
+  return allocation::Notice{
+      fmt::format("--dry-run does not look up {}: if it is a name of {}, this node has rank 0",
+                  printable(name, 80), snapshot.host.name),
+      "add --node-rank to plan for one node"};
+}
+
 // Adds the site that the user names by its file; it is of this machine even if the snapshot is of another.
 void add_site_file(facts::Snapshot& snapshot, const options::Options& options) {
   if (!site::names_site_file(options.site)) return;
@@ -344,6 +356,7 @@ int launch(facts::Snapshot& snapshot, options::Options& options, const Notices& 
   os::CoreClaims claims;
   plan::NodeProposal node = propose_here(snapshot, options, std::move(allocation), claims);
   node.notices.insert(node.notices.end(), known.begin(), known.end());
+  if (const auto unknown = find_unknown_coordinator(snapshot, options)) node.notices.push_back(*unknown);
   const bool runs = options.dry_run == options::DryRun::off;
   if (shows_plan(options) && node.rendezvous.agent.value == 0)
     probes::ask_for_job_time(node.allocation, snapshot);
@@ -382,7 +395,8 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
   if (options.stacks) return commands::show_stacks(options, snapshot.host.name);
   if (options.status) return commands::show_jobs(options, snapshot.host.name);
   if (!options.timeline_file.empty()) return console::print_text(commands::draw_timeline(options)), 0;
-  if (output_link.connect(snapshot, options)) snapshot.host.stderr_is_terminal = false;
+  if (!only_looks({}, options) && output_link.connect(snapshot, options))
+    snapshot.host.stderr_is_terminal = false;
 
   Notices known;
   if (!options.snapshot_file.empty()) {
@@ -396,7 +410,7 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
       return console::print_text(
                  command_line::render_config(options, facts::config_files(snapshot.environment))),
              0;
-    look_up_coordinator(snapshot, options);
+    if (options.dry_run == options::DryRun::off) look_up_coordinator(snapshot, options);
   }
   snapshot.arguments =
       command_line::normalise_arguments(snapshot.arguments, command_line::option_table()).launch;
@@ -409,6 +423,7 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
 
 int run_program(int argc, char** argv) noexcept {
   facts::Snapshot snapshot;
+  std::vector<std::string> arguments;  // as they were given
   std::optional<options::Options> options;
   bool started = false;
   streams::OutputLink output_link;
@@ -417,17 +432,20 @@ int run_program(int argc, char** argv) noexcept {
     console::note_standard_output();
     os::ensure_standard_descriptors();
     snapshot = os::capture_snapshot(argc, argv);
+    arguments = snapshot.arguments;
     return run(snapshot, options, started, output_link);
   } catch (const Error& error) {
     code = error.exit_code();
-    if (const auto told = started ? std::nullopt : tell_other_agents(snapshot, options, error, output_link))
-      return *told;
+    if (!started && !only_looks(arguments, options)) {
+      if (const auto told = tell_other_agents(snapshot, options, error, output_link)) return *told;
+    }
     console::say_error(error.what(), error.hint());
+    tell_outer_launcher(snapshot, error);
   } catch (const std::exception& error) {
     console::say_error(fmt::format("on {}: {}", snapshot.host.name, event_loop::describe_exception(error)),
                        "please report it with the output of ddprun --capture -");
   }
-  report_failed_start(snapshot, code);
+  if (!only_looks(arguments, options)) report_failed_start(snapshot, code);
   return code;
 }
 

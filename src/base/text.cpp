@@ -164,6 +164,17 @@ std::size_t utf8_length(std::string_view text) {
 
 namespace {
 
+// U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069 and U+061C, which end lines and turn the order of what
+// is shown.
+bool turns_text(std::string_view character) {
+  if (character == "\xd8\x9c") return true;
+  if (character.size() != 3 || character[0] != '\xe2') return false;
+  const auto middle = static_cast<unsigned char>(character[1]);
+  const auto last = static_cast<unsigned char>(character[2]);
+  if (middle == 0x80) return last == 0x8e || last == 0x8f || (last >= 0xa8 && last <= 0xae);
+  return middle == 0x81 && last >= 0xa6 && last <= 0xa9;
+}
+
 // Returns the length of a character at the start of `text` that a terminal shows and does not obey; 0 when
 // there is none. U+0080 to U+009F are control characters too: U+009B starts an escape sequence.
 std::size_t shown_length(std::string_view text) {
@@ -171,6 +182,7 @@ std::size_t shown_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (length == 1 && (byte(0) < 0x20 || byte(0) == 0x7f)) return 0;
   if (length == 2 && byte(0) == 0xc2 && byte(1) < 0xa0) return 0;
+  if (turns_text(text.substr(0, length))) return 0;
   return length;
 }
 

@@ -18,6 +18,11 @@ namespace {
 // The options that look at a launch instead of making it.
 constexpr std::array<std::string_view, 3> k_looking{"dry-run", "capture", "snapshot"};
 
+// Those and others that start nothing.
+constexpr std::array<std::string_view, 12> k_showing{"dry-run", "capture",  "snapshot", "print-config",
+                                                     "help",    "help-all", "version",  "completion",
+                                                     "status",  "stacks",   "timeline", "watch"};
+
 std::string first_word(const char* words) {
   const std::vector<std::string> all = split_words(words);
   return all.empty() ? "" : all.front();
@@ -114,7 +119,6 @@ constexpr Habit k_habits[] = {
     {"-mca", k_of_mpi},
     {"--allow-run-as-root", k_of_mpi},
     {"--oversubscribe", k_of_mpi},
-    {"--export", k_variables},
     {"-env", k_variables},
     {"-n", k_workers},
     {"-np", k_workers},
@@ -288,6 +292,17 @@ class Scanner {
 Arguments normalise_arguments(const std::vector<std::string>& arguments,
                               const std::vector<OptionEntry>& table) {
   return Scanner(arguments, table).scan();
+}
+
+bool asks_to_look(const std::vector<std::string>& arguments) {
+  const auto end = std::ranges::find(arguments, "--");
+  return std::any_of(arguments.begin(), end, [](const std::string& word) {
+    if (word == "-h") return true;
+    if (!word.starts_with("--")) return false;
+    std::string name = word.substr(2, word.find('=') - 2);
+    std::ranges::replace(name, '_', '-');
+    return std::ranges::any_of(k_showing, [&](std::string_view each) { return each.starts_with(name); });
+  });
 }
 
 }  // namespace ddprun::command_line

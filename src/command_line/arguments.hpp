@@ -26,4 +26,9 @@ struct Arguments {
 Arguments normalise_arguments(const std::vector<std::string>& arguments,
                               const std::vector<OptionEntry>& table);
 
+// True where one of these words, of which any may be wrong, asks for something to be shown instead of
+// started:
+// --dry-run, --help, --status, ... A word behind "--" is the script's.
+bool asks_to_look(const std::vector<std::string>& arguments);
+
 }  // namespace ddprun::command_line

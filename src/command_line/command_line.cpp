@@ -298,6 +298,20 @@ void settle_shutdown(Draft& draft, const facts::Environment& environment) {
   apply_option(draft, *option, {variable->second, variable->first});
 }
 
+// torch's way to have rank 0 serve the store.
+void settle_store(Draft& draft, const facts::Environment& environment) {
+  const auto variable = environment.find("TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+  if (variable == environment.end() || variable->second != "1" || draft.origins.contains("store")) return;
+  draft.store = options::StoreHost::worker;
+}
+
+// torch's limit for workers in state D, which ddprun has not.
+void settle_unused(Draft& draft, const facts::Environment& environment) {
+  const auto variable = environment.find("TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT");
+  if (variable == environment.end() || variable->second.empty() || draft.hang.timeout) return;
+  note(draft, variable->first + " has no effect", "--hang-timeout finds ranks that wait in state D too");
+}
+
 // Notes an option without effect: as a warning, which the user sees in any case, if it was typed.
 void note_no_effect(Draft& draft, const std::string& origin, const std::string& why,
                     const std::string& hint) {
@@ -360,6 +374,8 @@ void settle(Draft& draft, const facts::Environment& environment) {
   settle_conf(draft);
   settle_elastic(draft);
   settle_shutdown(draft, environment);
+  settle_store(draft, environment);
+  settle_unused(draft, environment);
   settle_restarts(draft);
   settle_output(draft, environment);
   settle_binding(draft);

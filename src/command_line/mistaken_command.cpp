@@ -212,15 +212,15 @@ const OptionEntry* find_whole_option(std::string_view word) {
 }
 
 // The script's arguments, taken apart into options of ddprun and the others.
-struct Arguments {
+struct ProgramArguments {
   Words names;   // "--nproc-per-node"
   Words moved;   // with their values
   Words others;  // the script and its own
 };
 
-Arguments take_apart(const options::Options& options) {
+ProgramArguments take_apart(const options::Options& options) {
   const Words& command = options.command;
-  Arguments found;
+  ProgramArguments found;
   found.others.push_back(command.front());
   std::size_t at = 1;
   for (; at < command.size() && command[at] != "--"; ++at) {
@@ -310,7 +310,7 @@ std::string hint_where_missing(const options::Options& options, const TypedWords
 std::optional<allocation::Notice> find_behind_script(const options::Options& options,
                                                      const TypedWords& typed) {
   if (typed.closed || options.command.empty()) return std::nullopt;
-  const Arguments found = take_apart(options);
+  const ProgramArguments found = take_apart(options);
   if (found.names.empty()) return std::nullopt;
   Words line{"ddprun"};
   append(line, typed.before);

@@ -168,7 +168,7 @@ constexpr OptionEntry k_output[] = {
             draft.output.error_filters = output::parse_line_filters(given.value);
           }),
     value("log-line-prefix-template", "TEXT", torchrun, output,
-          "prefix of each --tee line, with $rank, $local_rank, $role_name",
+          "prefix of each --tee line, with $rank, $local_rank, $role_name, $hostname",
           [](Draft& draft, const Given& given) { draft.output.prefix_template = given; }),
     file_value("logs", "FOLDER", own, output,
                "write both streams of every rank to FOLDER/JOB/attempt-N/rank-00005.{out,err}",

@@ -10,6 +10,7 @@
 #include "commands/write_file.hpp"
 #include "console/log.hpp"
 #include "console/print.hpp"
+#include "os/files/slow_files.hpp"
 #include "os/process/become.hpp"
 #include "os/read_file.hpp"
 #include "site/site.hpp"
@@ -31,7 +32,8 @@ std::vector<std::string> recognising_variables(const facts::Snapshot& snapshot) 
 
 // Refuses to overwrite a script: `ddprun --capture train.py` names it, and it must not be lost.
 void refuse_overwriting(const std::string& path) {
-  const std::string contents = os::read_head(path, facts::k_snapshot_limit);
+  const std::string contents = os::ask_file_system(
+      "cannot write " + printable(path), [&] { return os::read_head(path, facts::k_snapshot_limit); });
   if (contents.empty()) return;
   try {
     facts::parse_snapshot(contents, path);

@@ -59,7 +59,7 @@ Found ask(const std::vector<std::string>& sockets, const std::string& name) {
   for (const std::string& answer : answers.texts) {
     if (auto job = status::parse_job_status(answer)) found.jobs.push_back(std::move(*job));
   }
-  for (const std::string& each : answers.silent) found.silent.push_back(each.substr(each.rfind('/') + 1));
+  for (const std::string& each : answers.silent) found.silent.push_back(os::process_of_status_socket(each));
   std::erase_if(found.jobs, [&](const status::JobStatus& job) { return !is_named(job, name); });
   std::ranges::sort(found.jobs, {}, &status::JobStatus::pid);
   if (name.empty()) found.jobs = without_covered(found.jobs);
@@ -93,12 +93,14 @@ Found ask_for_status(const std::string& name) { return ask(os::list_status_socke
 // files.
 Found ask_for_stacks(const std::string& name) {
   if (name.empty()) return ask(os::list_status_sockets(os::Asks::stacks), name);
-  const auto [named, silent] = ask_for_status(name);
-  if (named.empty()) return {named, silent};
-  std::vector<std::string> sockets;
-  for (const status::JobStatus& job : named) {
-    sockets.push_back(os::status_socket_name(job.pid, os::Asks::stacks));
-  }
+  const Found named = ask_for_status(name);
+  if (named.jobs.empty()) return named;
+  std::vector<std::string> sockets = os::list_status_sockets(os::Asks::stacks);
+  std::erase_if(sockets, [&](const std::string& socket) {
+    return std::ranges::none_of(named.jobs, [&](const status::JobStatus& job) {
+      return std::to_string(job.pid) == os::process_of_status_socket(socket);
+    });
+  });
   return ask(sockets, name);
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 using Fields = OrderedFields;
 
-constexpr std::array k_names = {"begin", "joined", "refused", "plan", "attempt", "start",   "output",
-                                "store", "exit",   "stop",    "lost", "failed",  "restart", "end"};
+constexpr std::array k_names = {"begin", "joined", "refused", "plan", "attempt", "start",   "output", "store",
+                                "exit",  "stop",   "lost",    "hang", "failed",  "restart", "end"};
 
 void describe(Fields& fields, Event& event) {
   Milliseconds time{event.unix_milliseconds};

@@ -22,6 +22,7 @@ enum class EventKind {
   exit,     // a worker has ended
   stop,     // all workers are told to stop
   lost,     // a node is lost
+  hang,     // a rank hangs
   failed,   // a failure ended the attempt
   restart,  // another attempt follows
   end       // the job is over

@@ -122,15 +122,22 @@ bool JobMetrics::note(const Event& event) {
       return true;
     case EventKind::attempt:
       ++attempts_;
+      trouble_cause_ = "nodes";
       if (trouble_ != 0) lost_seconds_ += seconds(event.unix_milliseconds - trouble_);
       trouble_ = 0;
       return true;
     case EventKind::stop:
       if (trouble_ == 0) trouble_ = event.unix_milliseconds;
       return false;
+    case EventKind::hang:
+      ++hangs_;
+      trouble_cause_ = "hang";
+      return true;
+    case EventKind::failed:
+      if (trouble_cause_ != "hang") trouble_cause_ = "not_started";
+      return false;
     case EventKind::restart:
-      ++restarts_[!event.signal.empty() ? event.signal
-                                        : fmt::format("exit_code_{}", event.exit_code.value_or(0))];
+      ++restarts_[cause_of(event)];
       return true;
     case EventKind::end:
       ended_ = event.unix_milliseconds;
@@ -139,6 +146,11 @@ bool JobMetrics::note(const Event& event) {
     default:
       return false;
   }
+}
+
+std::string JobMetrics::cause_of(const Event& restart) const {
+  if (!restart.signal.empty()) return restart.signal;
+  return restart.exit_code ? fmt::format("exit_code_{}", *restart.exit_code) : trouble_cause_;
 }
 
 std::string JobMetrics::render() const {
@@ -150,7 +162,10 @@ std::string JobMetrics::render() const {
   text.single("rendezvous_seconds", "gauge", "From the start of the coordinator until all nodes had joined.",
               rendezvous_seconds_);
   text.single("attempts_total", "counter", "How often all workers were started.", attempts_);
-  text.family("restarts_total", "counter", "Restarts by the exit code or signal of the worker that failed.");
+  text.single("hangs_total", "counter", "How often ranks were found to hang.", hangs_);
+  text.family(
+      "restarts_total", "counter",
+      "Restarts by the exit code or signal of the worker that failed; else hang, not_started or nodes.");
   for (const auto& [cause, count] : restarts_) {
     text.sample(count, fmt::format(",cause=\"{}\"", escape_label(cause)));
   }

@@ -28,6 +28,8 @@ class JobMetrics {
   std::string render() const;
 
  private:
+  std::string cause_of(const Event& restart) const;
+
   MetricsKeeper keeper_;
   std::string job_;
   std::int64_t began_ = 0;
@@ -37,9 +39,11 @@ class JobMetrics {
   int workers_ = 0;
   int attempts_ = 0;
   int exit_code_ = 0;
+  int hangs_ = 0;
+  std::string trouble_cause_ = "nodes";  // why a restart follows that no ending of a worker explains
   double rendezvous_seconds_ = 0;
   double lost_seconds_ = 0;
-  std::map<std::string, int> restarts_;  // number by cause: "exit_code_1", "SIGSEGV"
+  std::map<std::string, int> restarts_;  // by cause: "exit_code_1", "SIGSEGV", "hang", "nodes"
 };
 
 // `text`, what render() has made, with what `before`, the file as it is, has of other jobs that still run:

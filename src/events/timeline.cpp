@@ -75,6 +75,7 @@ class Builder {
       worker.what = event.what;
       worker.stopped = !event.signal.empty() || event.exit_code.value_or(0) != 0;
     }
+    if (event.kind == EventKind::hang) worker.hung.push_back(event.unix_milliseconds);
     if (event.kind != EventKind::failed) return;
     worker.failed = true;
     worker.stopped = false;
@@ -92,7 +93,7 @@ class Builder {
 
   void note_mark(const Event& event) {
     if (event.kind == EventKind::attempt || event.kind == EventKind::restart ||
-        event.kind == EventKind::stop || event.kind == EventKind::end) {
+        event.kind == EventKind::stop || event.kind == EventKind::hang || event.kind == EventKind::end) {
       timeline_.marks.push_back(event);
     }
     if (event.kind != EventKind::end) return;

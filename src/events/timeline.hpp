@@ -21,6 +21,7 @@ struct TimelineBar {
   bool stopped = false;  // ended badly after another
   std::string what;      // end, in words
   std::vector<std::string> lines;
+  std::vector<std::int64_t> hung;  // when it was found to hang
 };
 
 struct TimelineRow {  // one rank
@@ -44,7 +45,7 @@ struct Timeline {
   std::int64_t from = 0;
   std::int64_t until = 0;
   int workers = 0;
-  std::vector<Event> marks;         // attempts, stops, restarts, the end: in the order of the file
+  std::vector<Event> marks;         // attempts, hangs, stops, restarts, the end: in the order of the file
   std::vector<TimelineHost> hosts;  // sorted by their lowest rank
   std::string end;                  // end of the job; empty: the file does not say
   int exit_code = 0;

@@ -32,7 +32,7 @@ p.bad, summary > .row > span.bad { color: var(--fail); }
 summary::-webkit-details-marker { display: none; } summary > .row > span::before { content: "\25b8 "; color: var(--dim); }
 details[open] > summary > .row > span::before { content: "\25be "; }
 details { border-top: 1px solid var(--line); } svg { display: block; width: 100%; }
-.run { fill: var(--run); } .quiet { fill: var(--quiet); } .stopped { fill: var(--stop); } .failed { fill: var(--fail); }
+.run { fill: var(--run); } .quiet { fill: var(--quiet); } .stopped { fill: var(--stop); } .failed, .hung { fill: var(--fail); }
 .mark { stroke: var(--dim); stroke-width: 1; vector-effect: non-scaling-stroke; stroke-dasharray: 2 3; }
 .axis { display: flex; justify-content: space-between; color: var(--dim); font-size: 12px; }
 .key b { display: inline-block; width: 1.1em; height: .8em; margin: 0 .3em 0 1em; border-radius: 2px; }
@@ -85,8 +85,8 @@ class Page {
     page_ +=
         "<p class=\"key\"><b class=\"k1\" style=\"background:var(--quiet)\"></b>started, nothing written "
         "yet<b style=\"background:var(--run)\"></b>runs<b style=\"background:var(--stop)\"></b>stopped "
-        "because of another<b style=\"background:var(--fail)\"></b>failed; hover a bar for its cause and "
-        "last lines</p>\n";
+        "because of another<b style=\"background:var(--fail)\"></b>failed, or was found to "
+        "hang; hover a bar for its cause and last lines</p>\n";
   }
 
   void add_axis() {
@@ -133,6 +133,7 @@ class Page {
     const std::int64_t tail = std::max(bar.from, bar.until - span_ / 100);
     if (bar.failed) svg += box("failed", tail, bar.until, 6, height);
     if (bar.stopped) svg += box("stopped", tail, bar.until, 3, height);
+    for (const std::int64_t time : bar.hung) svg += box("hung", time, time, 4, height);
     return titled ? svg + "<title>" + title(row, bar) + "</title></g>" : svg;
   }
 

@@ -23,7 +23,8 @@ class TextDrawing {
     const bool folded = static_cast<std::size_t>(timeline_.workers) > k_rows_shown;
     for (const TimelineHost& host : timeline_.hosts) folded ? add_folded(host) : add_rows(host);
     add_axis();
-    text_ += "= runs  - up, nothing written yet  x stopped because of another  X failed  L host lost\n";
+    text_ +=
+        "= runs  - up, nothing written yet  x stopped because of another  X failed  H hangs  L host lost\n";
     add_marks();
     return std::move(text_);
   }
@@ -51,6 +52,7 @@ class TextDrawing {
       const char drawn = at < written && bar.first_output ? '-' : '=';
       if (line[at] != 'X' && line[at] != 'x') line[at] = drawn;
     }
+    for (const std::int64_t time : bar.hung) line[column(time)] = 'H';
     if (bar.failed) line[last] = 'X';
     if (bar.stopped && line[last] != 'X') line[last] = 'x';
   }

@@ -64,13 +64,16 @@ std::optional<Part> find_assigned(std::string_view text, std::size_t from) {
   return std::nullopt;
 }
 
-// Finds "name": "value" as JSON has it, also with escaped quotes, and Name: value of a header.
+// "name": "value" as JSON has it, also with escaped quotes, and Name: value or Name:value of a
+// header
 std::optional<Part> find_field(std::string_view text, std::size_t from) {
   for (std::size_t colon = text.find(':', from); colon != k_none; colon = text.find(':', colon + 1)) {
     const std::size_t last = text.substr(0, colon).find_last_not_of(" \\\"'");
     const std::size_t value = text.find_first_not_of(" \\", colon + 1);
-    if (last == k_none || value == k_none || (last + 1 == colon && value == colon + 1)) continue;
-    if (!is_secret_option(name_before(text, last + 1))) continue;
+    if (last == k_none || value == k_none) continue;
+    const std::string_view name = name_before(text, last + 1);
+    const bool joined = last + 1 == colon && value == colon + 1;  // as host:port is
+    if (joined ? !is_secret_header(name) : !is_secret_option(name)) continue;
     return Part{value, end_of_value(text, value, "\r\n,;}\"'")};
   }
   return std::nullopt;

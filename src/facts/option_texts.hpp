@@ -11,7 +11,7 @@ namespace ddprun::facts {
 
 struct OptionText {
   std::string name;    // spelt as on the command line, without dashes
-  std::string text;    // "1" and "0" for true and false
+  std::string text;    // "true" and "false" for those
   std::string origin;  // "max-restarts (/etc/ddprun/config.json, line 3)"
 };
 

@@ -117,7 +117,14 @@ constexpr auto k_launcher_programs = std::to_array<std::string_view>({"slurmstep
 
 const std::string k_nothing;
 
+// -H Authorization: Basic VALUE, without quotes
+bool is_scheme(const std::string& word) {
+  const std::string lower = to_lower(word);
+  return lower == "basic" || lower == "bearer" || lower == "token" || lower == "digest";
+}
+
 bool takes_secret(const std::string& word, std::string_view also) {
+  if (word.ends_with(':')) return is_secret_header(std::string_view(word).substr(0, word.size() - 1));
   return word.starts_with("-") && word.find('=') == std::string::npos &&
          (word == also || is_secret_option(word));
 }
@@ -148,9 +155,10 @@ std::vector<std::string> mask_words(const std::vector<std::string>& words, std::
     result.push_back(value_of_secret ? std::string(k_removed_secret) : mask_text(word));
     const std::string& before = i == 0 ? k_nothing : words[i - 1];
     value_of_secret =
-        !value_of_secret &&
-        (takes_secret(word, also) || gives_variable(before, word) ||
-         (is_user_option(word) && i + 1 < words.size() && words[i + 1].find(':') != std::string::npos));
+        value_of_secret
+            ? before.ends_with(':') && is_scheme(word)
+            : (takes_secret(word, also) || gives_variable(before, word) ||
+               (is_user_option(word) && i + 1 < words.size() && words[i + 1].find(':') != std::string::npos));
   }
   return result;
 }

@@ -22,6 +22,9 @@ bool is_secret_variable(std::string_view name);
 // variable.
 bool is_secret_option(std::string_view name);
 
+// A header of HTTP whose value is a secret, in any case of letters: Authorization, X-Api-Key.
+bool is_secret_header(std::string_view name);
+
 // Returns the text without values given to a name like a secret's (--hf-token=..., "api_key": "...",
 // ?sig=...), the passwords of URLs, and words that look like a secret by themselves: Bearer ..., tokens with
 // their issuer's mark (hf_..., ghp_..., AKIA...), JWTs, private keys.

@@ -16,10 +16,12 @@
 #include "os/clock.hpp"
 #include "os/process/become.hpp"
 #include "os/system_failure.hpp"
+#include "os/terminal/terminal.hpp"
 #include "peers/authenticators.hpp"
 #include "peers/own_addresses.hpp"
 #include "plan/worker_env.hpp"
 #include "site/site.hpp"
+#include "supervise/report.hpp"
 
 namespace ddprun::front_end {
 
@@ -69,13 +71,14 @@ FrontEnd::FrontEnd(const selflaunch::SelfLaunchPlan& plan, const options::Option
       snapshot_(snapshot),
       signals_(context_, watched_signals(options), os::ChildGroup::own_session),
       timer_(context_),
-      group_(context_, plan.commands.size(),
+      group_(context_, plan.commands.size(), snapshot.host.name, options.host_timeout.value,
              [this](std::size_t remote_launcher, const ExitStatus& status) {
                on_remote_launcher_end(remote_launcher, status);
              }),
       id_(new_id()),
       server_(context_, make_authenticator_for_agents(), id_, make_hooks(), options.host_timeout.value),
-      launch_(plan, settings_of(options, server_.port())) {
+      launch_(plan, settings_of(options, server_.port())),
+      grace_(context_) {
   if (plan.least_hosts) group_.allow_lost_hosts();
   console::route_log([this](const std::string& lines) { group_.insert_error(lines); });
 }
@@ -142,6 +145,7 @@ net::LifelineServer::Hooks FrontEnd::make_hooks() {
     console::say_detail(fmt::format("output of {} arrives over a separate connection", output.host));
     group_.add_output(output.stream, os::Fd(socket.release()), begun);
   };
+  hooks.on_link = [this](int socket, bool open) { group_.note_link(socket, open); };
   hooks.on_refused = [](const std::string& address, const std::string& why) {
     console::say_detail(fmt::format("refused a connection from {}: {}", address, why));
   };
@@ -165,6 +169,8 @@ facts::Environment FrontEnd::agent_environment() const {
   environment[allocation::k_started_streams_variable] = group_.has_one_output() ? "1" : "2";
   if (types_for_rank_0()) environment[allocation::k_started_terminal_variable] = "1";
   environment[allocation::k_front_end_key_variable] = key_;
+  if (const int columns = os::terminal_columns(); columns > 0)
+    environment.try_emplace("COLUMNS", std::to_string(columns));
   const auto site = snapshot_.files.find(options_.site);
   if (site::names_site_file(options_.site) && site != snapshot_.files.end())
     environment[allocation::k_started_site_variable] = in_one_line(site->second);
@@ -205,6 +211,12 @@ void FrontEnd::watch_signals() {
 
 void FrontEnd::on_signal(const os::SignalEvent& event) {
   if (event.number == SIGCHLD) return group_.look_for_ends();
+  if (event.number == SIGINT && event.is_from_key() && !std::exchange(key_told_, true))
+    console::say(supervise::describe_wait_after_key(options_.shutdown_timeout.value));
+  if (event_loop::is_stop_signal(event.number, options_)) {
+    grace_.begin(plan_.allocation, options_.shutdown_timeout,
+                 {[this](Milliseconds grace) { carry_out(launch_.on_grace(grace, os::now())); }});
+  }
   const bool from_person = event_loop::is_from_person(event, plan_.allocation.scheduler.value);
   carry_out(
       launch_.on_signal({event.number, from_person, os::is_passed_on(event), event.from_above}, os::now()));
@@ -268,6 +280,7 @@ void FrontEnd::carry_out(const selflaunch::CountLosses&) {
 
 void FrontEnd::carry_out(const selflaunch::Leave& action) {
   code_ = action.code;
+  grace_.end();
   server_.close();
   group_.dismiss_reaper();
   signals_.leave();

@@ -16,6 +16,7 @@
 #include "front_end/remote_launcher_group.hpp"
 #include "net/lifeline_server.hpp"
 #include "os/files/rendezvous_file.hpp"
+#include "probes/grace_search.hpp"
 #include "selflaunch/remote_launcher.hpp"
 #include "selflaunch/self_launch.hpp"
 
@@ -66,9 +67,11 @@ class FrontEnd {
   std::string id_;
   std::string key_;                             // key of this launch, as text
   std::optional<os::RendezvousFile> key_file_;  // set if the remote launcher does not pass the key
+  bool key_told_ = false;                       // what ^C begins
   bool cookie_only_ = false;                    // agents have nothing but what others can compute
   net::LifelineServer server_;
   selflaunch::SelfLaunch launch_;
+  probes::GraceSearch grace_;
   int code_ = k_exit_own_failure;
 };
 

@@ -35,11 +35,11 @@ struct RemoteLauncherGroup::RemoteLauncher {
 };
 
 RemoteLauncherGroup::RemoteLauncherGroup(boost::asio::io_context& context, std::size_t remote_launchers,
-                                         Ended ended)
+                                         const std::string& host, Milliseconds host_timeout, Ended ended)
     : context_(context),
       ended_(std::move(ended)),
       agent_id_(os::make_random_id()),
-      reaper_(agent_id_, {.mercy = k_mercy}),
+      reaper_(agent_id_, {.mercy = k_mercy, .host = host, .links_end_first = host_timeout}),
       pumps_(context),
       inherited_(os::capture_inherited_descriptors()),
       open_files_(os::raise_open_files_limit()) {

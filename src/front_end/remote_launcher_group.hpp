@@ -25,7 +25,10 @@ class RemoteLauncherGroup {
   // Handler called once for each, when it has ended and all it wrote is read.
   using Ended = std::function<void(std::size_t remote_launcher, const ExitStatus& status)>;
 
-  RemoteLauncherGroup(boost::asio::io_context& context, std::size_t remote_launchers, Ended ended);
+  // `host`: ours. `host_timeout`: how long agents that have ended may be waited for by a ddprun that does not
+  // run.
+  RemoteLauncherGroup(boost::asio::io_context& context, std::size_t remote_launchers, const std::string& host,
+                      Milliseconds host_timeout, Ended ended);
   RemoteLauncherGroup(const RemoteLauncherGroup&) = delete;
   RemoteLauncherGroup& operator=(const RemoteLauncherGroup&) = delete;
   ~RemoteLauncherGroup();
@@ -53,6 +56,7 @@ class RemoteLauncherGroup {
   void allow_lost_hosts() { pumps_.allow_lost_hosts(); }
   std::vector<std::string> losses(const std::string& host) const { return pumps_.losses(host); }
   void dismiss_reaper() { reaper_.dismiss(); }
+  void note_link(int socket, bool open) { open ? reaper_.note_link(socket) : reaper_.forget_link(socket); }
   void remove_at_end(const os::RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
 
  private:

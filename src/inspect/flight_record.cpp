@@ -50,13 +50,10 @@ std::string describe_sizes(const Json& entry) {
 }
 
 std::string group_of(const Json& entry) {
-  const auto group = entry.find("process_group");
-  if (group == entry.end() || !group->is_array() || group->size() != 2) return {};
-  const auto& description = (*group)[1];
-  const auto& name = (*group)[0];
-  const std::string described = description.is_string() ? description.get<std::string>() : "";
-  if (!described.empty() && described != "undefined") return described;
-  return name.is_string() ? name.get<std::string>() : "";
+  const Json& group = list_in(entry, "process_group");
+  if (group.size() != 2) return {};
+  const auto text = [](const Json& part) { return part.is_string() ? part.get<std::string>() : ""; };
+  return name_of_group(text(group[0]), text(group[1]));
 }
 
 Collective read(const Json& entry, std::int64_t now) {
@@ -73,6 +70,10 @@ Collective read(const Json& entry, std::int64_t now) {
 }
 
 }  // namespace
+
+std::string name_of_group(const std::string& name, const std::string& description) {
+  return description.empty() || description == "undefined" ? name : description;
+}
 
 std::optional<Collective> parse_flight_record(std::string_view text, std::int64_t unix_nanoseconds) {
   const Json json = read_json_text(text);

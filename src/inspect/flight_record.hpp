@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "inspect/rank_view.hpp"
@@ -15,5 +16,9 @@ namespace ddprun::inspect {
 // another text. `unix_nanoseconds`: now, on the clock of the rank's host. Seen with torch 2.13 and gloo:
 // `state` stays "scheduled"; `retired` says that it has completed.
 std::optional<Collective> parse_flight_record(std::string_view json, std::int64_t unix_nanoseconds);
+
+// How a process group is called here: by its description, which torch sets to "undefined" where there is
+// none.
+std::string name_of_group(const std::string& name, const std::string& description);
 
 }  // namespace ddprun::inspect

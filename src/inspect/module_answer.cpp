@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "base/json_text.hpp"
+#include "inspect/flight_record.hpp"
 #include "inspect/json_values.hpp"
+#include "inspect/python_threads.hpp"
 
 namespace ddprun::inspect {
 
@@ -33,14 +35,6 @@ std::vector<Frame> stack_in(const Json& thread, std::size_t most = k_most_frames
   return frames_in(thread, "stack", "file", "function", most);
 }
 
-void add_thread(RankView& view, const Json& thread, bool is_main) {
-  std::vector<Frame> stack = stack_in(thread);
-  view.threads += describe_thread(text_in(thread, "name"), is_main, stack);
-  if (!is_main) return;
-  view.stack = std::move(stack);
-  view.raised = exception_in(thread);
-}
-
 // Returns the threads of an answer; nullopt for any other JSON.
 std::optional<std::vector<Json>> threads_in(const Json& json) {
   if (!json.is_object()) return std::nullopt;
@@ -56,6 +50,18 @@ bool is_main_of(const Json& json, const Json& thread) {
   return number_in(thread, "id") == number_in(json, "main_thread");
 }
 
+// The ranks of the group in which the rank waits, where one of the answer has its name.
+void add_members(RankView& view, const Json& json) {
+  if (!view.collective) return;
+  std::vector<std::string> found;
+  for (const Json& group : list_in(json, "groups")) {
+    if (group.is_object() &&
+        name_of_group(text_in(group, "name"), text_in(group, "description")) == view.collective->group)
+      found.push_back(text_in(group, "ranks"));
+  }
+  if (found.size() == 1) view.collective->members = found.front();
+}
+
 }  // namespace
 
 bool add_module_answer(RankView& view, std::string_view text) {
@@ -63,7 +69,16 @@ bool add_module_answer(RankView& view, std::string_view text) {
   const auto threads = threads_in(json);
   if (!threads) return false;
   view.threads.clear();
-  for (const Json& thread : *threads) add_thread(view, thread, is_main_of(json, thread));
+  std::vector<PythonThread> seen;
+  for (const Json& thread : *threads) {
+    const bool main = is_main_of(json, thread);
+    seen.push_back({text_in(thread, "name"), stack_in(thread), main, number_in(thread, "id"),
+                    number_in(thread, "joins"), text_in(thread, "store_call")});
+    view.threads += describe_thread(seen.back().name, main, seen.back().stack);
+    if (main) view.raised = exception_in(thread);
+  }
+  set_threads(view, std::move(seen));
+  add_members(view, json);
   if (view.threads.size() > k_most_threads_text) view.threads.resize(k_most_threads_text);
   view.ending = view.ending || flag_in(json, "script_ended") || flag_in(json, "finalizing");
   return true;

@@ -9,6 +9,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "inspect/json_values.hpp"
+#include "inspect/python_threads.hpp"
 
 namespace ddprun::inspect {
 
@@ -123,18 +124,19 @@ bool add_py_spy(RankView& view, int pid, std::string_view text) {
   const nlohmann::json json = read_json_text(text);
   if (!json.is_array()) return false;
   std::string all;
-  std::vector<Frame> stack;
+  std::vector<PythonThread> threads;
   for (const nlohmann::json& thread : json) {
     if (!thread.is_object()) continue;
     const bool main = number_in(thread, "os_thread_id") == pid;
     const std::vector<Frame> frames = frames_in(thread, "frames", "filename", "name");
-    const std::string named = text_in(thread, "thread_name");
-    all += describe_thread(named.empty() ? fmt::format("{}", number_in(thread, "os_thread_id")) : named, main,
-                           frames);
-    if (main) stack = frames;
+    std::string name = text_in(thread, "thread_name");
+    if (name.empty()) name = fmt::format("{}", number_in(thread, "os_thread_id"));
+    all += describe_thread(name, main, frames);
+    threads.push_back({std::move(name), frames, main});
   }
-  if (stack.empty()) return false;
-  view.stack = std::move(stack);
+  const auto main = std::ranges::find_if(threads, &PythonThread::main);
+  if (main == threads.end() || main->stack.empty()) return false;
+  set_threads(view, std::move(threads));
   view.unseen.clear();
   view.process.clear();
   if (view.threads.empty()) view.threads = all.substr(0, k_most_threads_text);

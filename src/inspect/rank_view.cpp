@@ -17,6 +17,7 @@ void describe_collective(OrderedFields& fields, Collective& collective) {
   fields.optional("sizes", collective.sizes);
   fields.value("pending", collective.pending);
   fields.seconds("age_seconds", collective.age);
+  fields.optional("ranks", collective.members);
 }
 
 void describe_counts(OrderedFields& fields, NcclCounts& counts) {
@@ -30,15 +31,14 @@ void describe_frame(OrderedFields& fields, Frame& frame) {
   fields.value("function", frame.function);
 }
 
+void describe_thread_of(OrderedFields& fields, Thread& thread) {
+  fields.value("name", thread.name);
+  fields.value("stack", thread.stack, k_most_other_frames, describe_frame);
+}
+
 void describe_call(OrderedFields& fields, NativeCall& call) {
   fields.value("function", call.function);
   fields.optional("from", call.from);
-}
-
-bool is_installed(const std::string& file) {
-  return file.find("/site-packages/") != std::string::npos ||
-         file.find("/dist-packages/") != std::string::npos || file.find("/lib/python") != std::string::npos ||
-         file.starts_with("<frozen");
 }
 
 // Reports whether the call is in the C library, or has one of the system's own names.
@@ -82,13 +82,24 @@ std::string describe_process(const RankView& view) {
   return (view.process == "running" ? "running " : "") + describe_calls(view.calls);
 }
 
-bool is_default(const std::string& group) { return group.empty() || group == "default_pg" || group == "0"; }
+// "train.py:88 in step", and further in where that says more.
+std::string describe_stack(const RankView& view, const Frame& at, bool waits) {
+  const Frame& innermost = view.stack.front();
+  std::string where = "at " + describe(at);
+  if (!view.thread.empty()) where += " of thread " + printable(view.thread, 64);
+  if (at == innermost || waits) return where;
+  return where + " (" + describe(innermost) + ")";
+}
 
 }  // namespace
 
+bool is_default_group(const std::string& group) {
+  return group.empty() || group == "default_pg" || group == "0";
+}
+
 std::string describe(const Collective& collective) {
   std::string text = fmt::format("{} #{}", printable(collective.operation, 64), collective.sequence);
-  if (!is_default(collective.group)) text += " of group " + printable(collective.group, 64);
+  if (!is_default_group(collective.group)) text += " of group " + printable(collective.group, 64);
   if (!collective.sizes.empty()) text += " (" + printable(collective.sizes, 80) + ")";
   return text;
 }
@@ -116,6 +127,9 @@ void describe_view(OrderedFields& fields, RankView& view) {
   fields.optional("collective", view.collective, describe_collective);
   fields.optional("nccl", view.nccl, describe_counts);
   fields.optional("stack", view.stack, k_most_frames, describe_frame);
+  fields.optional("thread", view.thread);
+  fields.optional("other_threads", view.others, k_most_other_threads, describe_thread_of);
+  fields.optional("store_call", view.store_call);
   fields.optional("native_stack", view.calls, k_most_frames, describe_call);
   fields.optional("raised", view.raised);
   fields.optional("ending", view.ending);
@@ -124,25 +138,19 @@ void describe_view(OrderedFields& fields, RankView& view) {
   fields.optional("threads", view.threads);
 }
 
-const Frame* own_frame(const RankView& view) {
-  const auto own =
-      std::ranges::find_if(view.stack, [](const Frame& frame) { return !is_installed(frame.file); });
-  if (own != view.stack.end()) return &*own;
-  return view.stack.empty() ? nullptr : &view.stack.front();
-}
-
 std::string describe_place(const RankView& view) {
   std::vector<std::string> parts;
   if (!view.raised.empty()) parts.push_back("has raised " + printable(view.raised, 240));
   if (view.ending) parts.emplace_back("has run its script to the end, and its process does not exit");
   const bool waits = view.collective && view.collective->pending;
-  if (waits) parts.push_back("waits in " + describe(*view.collective));
+  const std::string call = waits ? describe(*view.collective) : printable(waiting_call(view), 64);
+  if (!call.empty()) parts.push_back("waits in " + call);
   const Frame* const at = own_frame(view);
   if (at != nullptr) {
-    const Frame& innermost = view.stack.front();
-    const std::string inside = *at == innermost || waits ? "" : " (" + describe(innermost) + ")";
-    const std::string where = "at " + describe(*at) + inside;
-    waits ? parts.back() += " " + where : (parts.push_back("is " + where), parts.back());
+    const bool prompt = call.empty() && at_prompt(view);
+    const std::string where =
+        (prompt ? "at a (Pdb) prompt " : "") + describe_stack(view, *at, prompt || !call.empty());
+    call.empty() ? parts.push_back("is " + where) : void(parts.back() += " " + where);
   }
   const std::string unseen = at == nullptr && !view.ending ? printable(view.unseen, 160) : "";
   if (!view.process.empty() || !view.calls.empty())

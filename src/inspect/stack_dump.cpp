@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/text.hpp"
+#include "inspect/python_threads.hpp"
 
 namespace ddprun::inspect {
 
@@ -29,18 +30,18 @@ bool begins_thread(const std::string& line) { return line.ends_with("(most recen
 }  // namespace
 
 bool add_stack_dump(RankView& view, std::string_view text) {
-  bool any = false, current = false;
-  std::vector<Frame> stack;
+  std::vector<PythonThread> threads;
   for (const std::string& line : split(text, '\n')) {
-    if (line.ends_with("(most recent call first):")) {
-      any = true;
-      current = line.starts_with("Current thread");
-    } else if (const auto frame = parse_frame(line); frame && current && stack.size() < k_most_frames) {
-      stack.push_back(*frame);
+    if (begins_thread(line)) {
+      // "Thread 0x00007f01 [prefetch] (most recent call first):"
+      const std::vector<std::string> words = split(line, ' ');
+      threads.push_back({words.size() > 1 ? words[1] : "", {}, line.starts_with("Current thread")});
+    } else if (const auto frame = parse_frame(line); frame && !threads.empty()) {
+      if (threads.back().stack.size() < k_most_frames) threads.back().stack.push_back(*frame);
     }
   }
-  if (!any) return false;
-  view.stack = std::move(stack);
+  if (threads.empty()) return false;
+  set_threads(view, std::move(threads));
   view.threads = std::string(text.substr(0, k_most_threads_text));
   return true;
 }

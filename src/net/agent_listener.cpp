@@ -22,13 +22,11 @@ constexpr std::chrono::milliseconds k_retry{200};
 // A ddprun greets at once. A c10d client of torch before 2.1 opens a second connection and may never speak
 // there.
 constexpr Milliseconds k_silence_of_foreigners{1000};
+// Of an address, and of addresses, that are told: who is refused may come 10,000 times a second.
+constexpr std::size_t k_most_reasons = 4, k_most_refused = 256;
 
-// Returns the limit of strangers: whole clusters connect at once, and workers' pipes need descriptors too.
-std::size_t most_strangers() {
-  constexpr rlim_t k_most = 4096;
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::min(k_most, limit.rlim_cur / 4) : k_most;
-}
+// Whole clusters knock at once.
+constexpr std::size_t k_most_strangers = 4096;
 
 int take_bound(Tcp::acceptor& acceptor, const BoundSocket& socket) {
   acceptor.assign(socket.ipv6 ? Tcp::v6() : Tcp::v4(), socket.descriptor);
@@ -60,10 +58,17 @@ int bind_first_free(Tcp::acceptor& acceptor, const std::vector<int>& ports, cons
 
 }  // namespace
 
+// The store and the workers' pipes need descriptors too.
+std::size_t most_strangers(std::size_t most) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return most;
+  return std::min<std::size_t>(most, std::max<rlim_t>(limit.rlim_cur / 8, 1));
+}
+
 AgentListener::AgentListener(boost::asio::io_context& context, AgentListenerSettings settings,
                              AgentListenerHooks hooks)
     : settings_(std::move(settings)), hooks_(std::move(hooks)), acceptor_(context), retry_(context) {
-  if (settings_.max_strangers == 0) settings_.max_strangers = most_strangers();
+  if (settings_.max_strangers == 0) settings_.max_strangers = most_strangers(k_most_strangers);
   port_ = settings_.bound ? take_bound(acceptor_, *settings_.bound)
                           : bind_first_free(acceptor_, settings_.ports, settings_.port_hint);
 }
@@ -113,9 +118,13 @@ void AgentListener::admit(Tcp::socket socket) {
       [weak = weak_from_this(), place](AuthenticationResult result) {
         const auto self = weak.lock();
         if (!self) return;
-        const Stranger known = *place;
-        self->forget(place);
-        self->conclude(known.address, std::move(result));
+        const std::string from = place->address;
+        place->refused = result.state == rendezvous::HandshakeStep::State::failed;
+        if (!place->refused) self->forget(place);
+        self->conclude(from, std::move(result));
+      },
+      [weak = weak_from_this(), place] {
+        if (const auto self = weak.lock()) self->forget(place);
       });
   place->conversation->start();
 }
@@ -128,8 +137,17 @@ void AgentListener::make_room() {
   const auto oldest = std::find_if(strangers_.begin(), strangers_.end(),
                                    [&](const Stranger& stranger) { return stranger.address == most->first; });
   oldest->conversation->cancel();
-  hooks_.on_refused(oldest->address, "too many unauthenticated connections");
+  const Stranger gone = *oldest;
   forget(oldest);
+  if (!gone.refused) refuse(gone.address, "too many unauthenticated connections");
+}
+
+void AgentListener::refuse(const std::string& address, const std::string& why) {
+  const auto known = told_.find(address);
+  if (known == told_.end() && told_.size() >= k_most_refused) return;
+  std::set<std::string>& reasons = known == told_.end() ? told_[address] : known->second;
+  if (reasons.size() >= k_most_reasons || !reasons.insert(why).second) return;
+  hooks_.on_refused(address, why);
 }
 
 void AgentListener::forget(std::list<Stranger>::iterator stranger) {
@@ -144,10 +162,10 @@ void AgentListener::conclude(const std::string& address, AuthenticationResult re
   if (result.state == State::foreign && hooks_.on_foreign && hooks_.on_foreign(result.socket, result.text)) {
     return;
   }
-  if (result.state != State::foreign) return hooks_.on_refused(address, result.text);
-  hooks_.on_refused(address, result.text.empty() ? "it sent nothing"
-                                                 : fmt::format("it is not ddprun (its first bytes: {})",
-                                                               printable(result.text.substr(0, 16))));
+  if (result.state != State::foreign) return refuse(address, result.text);
+  refuse(address, result.text.empty() ? "it sent nothing"
+                                      : fmt::format("it is not ddprun (its first bytes: {})",
+                                                    printable(result.text.substr(0, 16))));
 }
 
 }  // namespace ddprun::net

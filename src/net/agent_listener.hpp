@@ -1,8 +1,9 @@
 // Accepts connections of agents and admits those that prove to belong to this launch.
 //
 // Strangers cannot do harm: nothing they send is parsed, each has a few seconds, and only so many are heard
-// at a time. Beyond that the oldest connection of the address that has most of them is closed, so that a
-// flood costs only its own host's connections and keeps no other host out.
+// or still have their refusal read at a time. Beyond that the oldest connection of the address that has most
+// of them gives way, so that a flood costs its own host its places and keeps nobody out; and of an address
+// only the first few reasons are told.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,10 @@
 
 namespace ddprun::net {
 
+// How many connections that have not proved themselves a listener hears at a time: `most`, or an eighth of
+// what this process may open where that is less.
+std::size_t most_strangers(std::size_t most);
+
 struct AgentListenerSettings {
   std::vector<int> ports;            // the first that is free; 0 is any free one
   std::optional<BoundSocket> bound;  // used instead
@@ -28,7 +34,7 @@ struct AgentListenerSettings {
   Milliseconds handshake_limit{10000};
   LinkLimit host_timeout{k_host_timeout};  // passed to watch_connection
   std::string port_hint;                   // hint if no port is free; empty: to choose another --master-port
-  // Connections that have not proved themselves yet; 0: 4,096, or a quarter of what this process may open.
+  // Connections that have not proved themselves; 0: 4,096, or an eighth of what this process may open.
   std::size_t max_strangers = 0;
 };
 
@@ -54,6 +60,7 @@ class AgentListener : public std::enable_shared_from_this<AgentListener> {
   void start();
   void close();
   int port() const { return port_; }
+  std::size_t strangers() const { return strangers_.size(); }
 
  private:
   void accept();
@@ -61,18 +68,21 @@ class AgentListener : public std::enable_shared_from_this<AgentListener> {
   void admit(Tcp::socket socket);
   void conclude(const std::string& address, AuthenticationResult result);
   void make_room();
+  void refuse(const std::string& address, const std::string& why);
 
   struct Stranger {
     std::string address;
     std::shared_ptr<Authentication> conversation;
+    bool refused = false;  // and reads why
   };
   void forget(std::list<Stranger>::iterator stranger);
   AgentListenerSettings settings_;
   AgentListenerHooks hooks_;
   Tcp::acceptor acceptor_;
   boost::asio::steady_timer retry_;
-  std::list<Stranger> strangers_;              // in order of arrival
-  std::map<std::string, std::size_t> counts_;  // number of them by address
+  std::list<Stranger> strangers_;                      // as they came
+  std::map<std::string, std::size_t> counts_;          // of them by address
+  std::map<std::string, std::set<std::string>> told_;  // why an address was refused
   bool accepting_ = false;
   int port_ = 0;
 };

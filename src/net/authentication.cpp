@@ -18,11 +18,13 @@ constexpr Milliseconds k_last_words{1000};  // for a refusal to arrive, and the 
 }  // namespace
 
 Authentication::Authentication(Tcp::socket socket, rendezvous::Handshake handshake,
-                               AuthenticationLimits limits, OnResult on_result)
+                               AuthenticationLimits limits, OnResult on_result,
+                               std::function<void()> on_closed)
     : socket_(std::move(socket)),
       handshake_(std::move(handshake)),
       limits_(limits),
       on_result_(std::move(on_result)),
+      on_closed_(std::move(on_closed)),
       timer_(socket_.get_executor()) {}
 
 void Authentication::start() {
@@ -37,7 +39,7 @@ void Authentication::watch_time() {
     call_at(self.timer_, started + self.limits_.whole, [self = self.shared_from_this()] {
       self->fail(fmt::format("{} within {}", self->handshake_.waiting_for(),
                              describe_duration(self->limits_.whole)));
-      self->cancel();
+      self->close();
     });
   };
   if (limits_.silence >= limits_.whole) return wait_for_all(*this);
@@ -50,10 +52,16 @@ void Authentication::watch_time() {
 }
 
 void Authentication::cancel() {
+  on_closed_ = nullptr;
+  close();
+}
+
+void Authentication::close() {
   on_result_ = nullptr;
   timer_.cancel();
   boost::system::error_code ignored;
   socket_.close(ignored);
+  if (const auto on_closed = std::exchange(on_closed_, nullptr)) on_closed();
 }
 
 void Authentication::read() {
@@ -63,7 +71,7 @@ void Authentication::read() {
         if (!self->on_result_) return;
         if (error) {
           self->fail(describe_error(error) + " before the peer was authenticated");
-          return self->cancel();
+          return self->close();
         }
         self->handle({self->buffer_.data(), size});
       });
@@ -85,7 +93,10 @@ void Authentication::handle(std::string_view bytes) {
                            [self = shared_from_this(), state = step.state, text = std::move(step.text)](
                                const boost::system::error_code& error, std::size_t) mutable {
                              if (!self->on_result_) return;
-                             if (error) return self->fail(describe_error(error));
+                             if (error) {
+                               self->fail(describe_error(error));
+                               return self->close();
+                             }
                              self->report(state, std::move(text));
                            });
 }
@@ -121,10 +132,10 @@ void Authentication::fail(std::string why) {
 // Closes after reading: closing a socket with unread bytes would make the kernel throw away what the peer has
 // not read yet.
 void Authentication::close_politely() {
-  call_after(timer_, k_last_words, [self = shared_from_this()] { self->cancel(); });
+  call_after(timer_, k_last_words, [self = shared_from_this()] { self->close(); });
   boost::asio::async_write(socket_, boost::asio::buffer(outgoing_),
                            [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
-                             if (error) return self->cancel();
+                             if (error) return self->close();
                              boost::system::error_code ignored;
                              self->socket_.shutdown(Tcp::socket::shutdown_send, ignored);
                              self->drain();
@@ -134,7 +145,7 @@ void Authentication::close_politely() {
 void Authentication::drain() {
   socket_.async_read_some(boost::asio::buffer(buffer_),
                           [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
-                            if (error) return self->cancel();
+                            if (error) return self->close();
                             self->drain();
                           });
 }

@@ -29,15 +29,16 @@ struct AuthenticationResult {
 };
 
 // Keeps itself alive while it works. `on_result` is called once, from the event loop, unless cancelled. After
-// a failure the last words are still delivered, within a second.
+// a failure the last words are still delivered, within a second; `on_closed` is called once that has closed
+// the socket.
 class Authentication : public std::enable_shared_from_this<Authentication> {
  public:
   using OnResult = std::function<void(AuthenticationResult)>;
 
   Authentication(Tcp::socket socket, rendezvous::Handshake handshake, AuthenticationLimits limits,
-                 OnResult on_result);
+                 OnResult on_result, std::function<void()> on_closed = {});
   void start();
-  void cancel();
+  void cancel();  // no hook is called any more
 
  private:
   void watch_time();
@@ -46,6 +47,7 @@ class Authentication : public std::enable_shared_from_this<Authentication> {
   void handle(std::string_view bytes);
   void report(rendezvous::HandshakeStep::State state, std::string text);
   void fail(std::string why);
+  void close();
   void close_politely();
   void drain();
 
@@ -53,6 +55,7 @@ class Authentication : public std::enable_shared_from_this<Authentication> {
   rendezvous::Handshake handshake_;
   AuthenticationLimits limits_;
   OnResult on_result_;
+  std::function<void()> on_closed_;
   boost::asio::steady_timer timer_;
   std::array<char, 4096> buffer_{};
   std::string outgoing_;

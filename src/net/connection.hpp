@@ -35,6 +35,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(std::string frame);
   // Sends a frame whose payload is a part of `bytes`, which connections may share.
   void send_part(std::shared_ptr<const std::string> bytes, std::size_t begin, std::size_t size);
+  int descriptor() { return socket_.native_handle(); }
   // Returns the bytes of frames that the kernel has not taken.
   std::size_t unsent() const { return unsent_; }
   // Starts or stops reading what the peer sends; a connection reads from its start.

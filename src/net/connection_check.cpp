@@ -1,16 +1,22 @@
 #include "net/connection_check.hpp"
 
+#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "net/agent_listener.hpp"
 #include "net/timed_socket.hpp"
 
 namespace ddprun::net {
@@ -36,8 +42,11 @@ double seconds_since(TimePoint start) {
 // One connection of the answering end.
 class Answerer {
  public:
-  Answerer(int descriptor, const std::string& word) : descriptor_(descriptor), word_(&word) {}
+  Answerer(int descriptor, std::string address, const std::string& word)
+      : descriptor_(descriptor), address_(std::move(address)), word_(&word) {}
   int descriptor() const { return descriptor_; }
+  const std::string& address() const { return address_; }
+  bool is_stranger() const { return said_.size() < k_check_word; }
 
   // Takes what has come; false at the end.
   bool take(std::vector<char>& buffer) {
@@ -67,17 +76,41 @@ class Answerer {
   }
 
   int descriptor_;
+  std::string address_;
   const std::string* word_;
   std::string said_;
   bool streams_ = false;
   std::int64_t received_ = 0;
 };
 
+std::string text_of(const sockaddr_storage& address, socklen_t size) {
+  std::array<char, NI_MAXHOST> text{};
+  const int shown = ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, text.data(), text.size(),
+                                  nullptr, 0, NI_NUMERICHOST);
+  return shown == 0 ? text.data() : std::string();
+}
+
+// As at an AgentListener the oldest stranger of the address that has most of them gives way.
+bool make_room(std::vector<Answerer>& clients) {
+  if (clients.size() < most_strangers(k_most_askers)) return true;
+  std::map<std::string_view, std::size_t> counts;
+  for (const Answerer& each : clients) counts[each.address()] += each.is_stranger() ? 1 : 0;
+  const auto most = std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; });
+  const auto oldest = std::ranges::find_if(
+      clients, [&](const Answerer& each) { return each.is_stranger() && each.address() == most->first; });
+  if (oldest == clients.end()) return false;
+  ::close(oldest->descriptor());
+  clients.erase(oldest);
+  return true;
+}
+
 void accept_client(int listener, const std::string& word, std::vector<Answerer>& clients) {
-  const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  const int descriptor = ::accept4(listener, reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC);
   if (descriptor < 0) return;
-  if (clients.size() < k_most_askers) {
-    clients.emplace_back(descriptor, word);
+  if (make_room(clients)) {
+    clients.emplace_back(descriptor, text_of(address, size), word);
   } else {
     ::close(descriptor);
   }

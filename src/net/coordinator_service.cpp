@@ -27,6 +27,7 @@ class CoordinatorService::Impl : public Closable<Impl> {
   void note_connections(int count) { add(ConnectionsCounted{count}); }
   void note_job_end(TimePoint end) { add(JobEndTold{end, {}}); }
   void warn(int signal) { add(JobEndTold{{}, signal}); }
+  void note_grace(Milliseconds grace) { add(GraceGiven{grace}); }
   void close();
   int port() const { return listener_ ? listener_->port() : 0; }
 
@@ -54,13 +55,16 @@ class CoordinatorService::Impl : public Closable<Impl> {
     std::optional<TimePoint> at;
     std::optional<int> warning;
   };
+  struct GraceGiven {
+    Milliseconds grace;
+  };
   struct TimePassed {};
   struct StoreAnswered {
     Attempt attempt;
     StoreOpened result;
   };
   using Input = std::variant<MessageArrived, ConnectionClosed, StrangerRefused, StoreClient,
-                             ConnectionsCounted, JobEndTold, TimePassed, StoreAnswered>;
+                             ConnectionsCounted, JobEndTold, GraceGiven, TimePassed, StoreAnswered>;
 
   void tell(const std::string& text) const {
     if (hooks_.show_detail) hooks_.show_detail(text);
@@ -78,6 +82,8 @@ class CoordinatorService::Impl : public Closable<Impl> {
   void end_connection(const rendezvous::CloseConnection& close);
   void set_timer();
   void forget(rendezvous::ConnectionId id);
+  void note_link(rendezvous::ConnectionId id);
+  void forget_link(rendezvous::ConnectionId id);
   void begin_flush(const supervise::Cause& cause);
   void check_flushed();
 
@@ -88,6 +94,7 @@ class CoordinatorService::Impl : public Closable<Impl> {
   std::optional<rendezvous::Coordinator> coordinator_;
   std::shared_ptr<AgentListener> listener_;
   std::map<rendezvous::ConnectionId, std::shared_ptr<Connection>> connections_;
+  std::map<rendezvous::ConnectionId, int> links_;  // sockets of agents, as on_link was told
   std::vector<std::shared_ptr<Connection>> told_;  // peers that know the end and have closed their side
   int last_connection_ = rendezvous::k_local_connection.value;
   std::vector<Input> events_;
@@ -138,7 +145,10 @@ void CoordinatorService::Impl::close() {
   closed_ = true;
   timer_.cancel();
   if (listener_) listener_->close();
-  for (const auto& [id, connection] : connections_) connection->close();
+  for (const auto& [id, connection] : connections_) {
+    forget_link(id);
+    connection->close();
+  }
   connections_.clear();
 }
 
@@ -210,6 +220,7 @@ rendezvous::Coordinator::Actions CoordinatorService::Impl::handle(const Input& e
           [&](const StoreClient& e) { return coordinator_->on_store_client(e.question, now); },
           [&](const ConnectionsCounted& e) { return coordinator_->on_connections(e.count, now); },
           [&](const JobEndTold& e) { return coordinator_->on_job_end(e.at, e.warning); },
+          [&](const GraceGiven& e) { return coordinator_->on_grace(e.grace, now); },
           [&](const TimePassed&) { return coordinator_->on_time(now); },
           [&](const StoreAnswered& e) {
             return e.result.error.empty() ? coordinator_->on_store_ready(e.attempt, e.result.port, now)
@@ -262,6 +273,7 @@ void CoordinatorService::Impl::receive(rendezvous::ConnectionId id, const std::s
   if (auto* message = std::get_if<rendezvous::AgentMessage>(&decoded)) {
     if (const auto* output = std::get_if<rendezvous::lifeline::Output>(message))
       return hand_over(id, *output);
+    if (std::holds_alternative<rendezvous::Join>(*message)) note_link(id);
     return add(MessageArrived{id, std::move(*message)});
   }
   if (const auto found = connections_.find(id); found != connections_.end()) found->second->reset();
@@ -291,6 +303,7 @@ void CoordinatorService::Impl::end_connection(const rendezvous::CloseConnection&
   const auto found = connections_.find(close.connection);
   if (found == connections_.end()) return;
   if (!close.reset) return found->second->finish();
+  forget_link(close.connection);
   found->second->reset();
   connections_.erase(found);
 }
@@ -299,7 +312,20 @@ void CoordinatorService::Impl::set_timer() {
   call_at(timer_, coordinator_->deadline(), while_open([this] { add(TimePassed{}); }));
 }
 
+void CoordinatorService::Impl::note_link(rendezvous::ConnectionId id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end() || !hooks_.on_link || links_.contains(id)) return;
+  links_[id] = found->second->descriptor();
+  hooks_.on_link(links_[id], true);
+}
+
+void CoordinatorService::Impl::forget_link(rendezvous::ConnectionId id) {
+  const auto link = links_.extract(id);
+  if (!link.empty()) hooks_.on_link(link.mapped(), false);
+}
+
 void CoordinatorService::Impl::forget(rendezvous::ConnectionId id) {
+  forget_link(id);
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   if (flushing_) told_.push_back(found->second);  // open for as long as the report takes
@@ -336,6 +362,7 @@ void CoordinatorService::ask_about(rendezvous::ClientQuestion question) {
 }
 void CoordinatorService::note_connections(int count) { impl_->note_connections(count); }
 void CoordinatorService::note_job_end(TimePoint end) { impl_->note_job_end(end); }
+void CoordinatorService::note_grace(Milliseconds grace) { impl_->note_grace(grace); }
 void CoordinatorService::warn(int signal) { impl_->warn(signal); }
 int CoordinatorService::port() const { return impl_->port(); }
 

@@ -40,8 +40,8 @@ struct StoreOpened {
   std::string error;  // a sentence; empty: the store listens on `port`
 };
 
-// Handlers called from the event loop only, never from within start() or send(). All must be set except
-// on_foreign, judge_client, show_notice, show_detail and on_output.
+// Called from the event loop only, never from within start() or send(). All must be set but on_foreign,
+// judge_client, show_notice, show_detail, on_link and on_output.
 struct CoordinatorHooks {
   std::function<StoreOpened(const rendezvous::OpenStore&)> open_store;
   std::function<void(Attempt)> close_store;
@@ -54,6 +54,7 @@ struct CoordinatorHooks {
   std::function<void(const status::Verdict&)> show_hang;
   std::function<void(const allocation::Notice&)> show_notice;
   std::function<void(const events::Event&)> record;
+  std::function<void(int socket, bool open)> on_link;        // to an agent: it is open, or about to be closed
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
   // AgentListenerHooks::on_foreign, for a store that is reached on the very port the user gave.
   std::function<bool(Tcp::socket&, std::string& first_bytes)> on_foreign;
@@ -74,10 +75,11 @@ class CoordinatorService final : public AgentLink {
   void send(rendezvous::AgentMessage message) override;  // from this process' agent
   // Asks the agents which user owns a connection to the store.
   void ask_about(rendezvous::ClientQuestion question);
-  void note_connections(int count);  // number at the store of this attempt
-  void note_job_end(TimePoint end);  // when the scheduler ends the job
-  void warn(int signal);             // signals that the job ends soon
-  int port() const;                  // 0 when there is one agent
+  void note_connections(int count);     // of the store that serves this attempt
+  void note_job_end(TimePoint end);     // when the scheduler ends the job
+  void note_grace(Milliseconds grace);  // that the scheduler gives the workers to stop
+  void warn(int signal);                // that it does so soon
+  int port() const;                     // 0 when there is one agent
 
  private:
   class Impl;

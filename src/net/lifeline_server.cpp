@@ -44,7 +44,10 @@ void LifelineServer::signal_all(const rendezvous::lifeline::Signal& signal) {
 
 void LifelineServer::close() {
   listener_->close();
-  for (auto& [number, peer] : std::exchange(peers_, {})) peer.connection->close();
+  for (auto& [number, peer] : std::exchange(peers_, {})) {
+    forget_link(peer);
+    peer.connection->close();
+  }
 }
 
 void LifelineServer::admit(AuthenticationResult agent) {
@@ -70,6 +73,7 @@ void LifelineServer::take(int number, const std::string& payload) {
   }
   const auto* ended = message ? std::get_if<rendezvous::lifeline::Ended>(&*message) : nullptr;
   if (ended == nullptr || !peer.greeted || peer.ended) {
+    forget_link(peer);
     peer.connection->close();
     return lose(number, "it sent something unexpected");
   }
@@ -84,7 +88,11 @@ void LifelineServer::handle(int number, rendezvous::lifeline::Hello hello) {
   peer.greeted = true;
   hello.host = printable(hello.host);
   peer.hello = std::move(hello);
-  if (!peer.hello.wants_task) return hooks_.on_agent(peer.hello);
+  if (!peer.hello.wants_task) {
+    peer.link = peer.connection->descriptor();
+    if (hooks_.on_link) hooks_.on_link(peer.link, true);
+    return hooks_.on_agent(peer.hello);
+  }
   peer.connection->send(encode(rendezvous::lifeline::Task{hooks_.make_task(peer.hello)}));
   peer.connection->finish();
 }
@@ -99,11 +107,16 @@ void LifelineServer::hand_over(int number, const rendezvous::lifeline::Output& o
   hooks_.on_output(output, std::move(socket), std::move(first_bytes));
 }
 
+void LifelineServer::forget_link(const Peer& peer) const {
+  if (peer.link >= 0 && hooks_.on_link) hooks_.on_link(peer.link, false);
+}
+
 void LifelineServer::lose(int number, const std::string& why) {
   const auto found = peers_.find(number);
   if (found == peers_.end()) return;
   const Peer peer = std::move(found->second);
   peers_.erase(found);
+  forget_link(peer);
   if (peer.greeted && !peer.ended && !peer.hello.wants_task) hooks_.on_lost(peer.hello, why);
 }
 

@@ -28,6 +28,7 @@ class LifelineServer {
                        std::string first_bytes)>
         on_output;
     std::function<void(const std::string& address, const std::string& why)> on_refused;
+    std::function<void(int socket, bool open)> on_link{};  // to an agent: it is open, or about to be closed
   };
 
   // Listens on a free port of all addresses. Throws Error.
@@ -49,6 +50,7 @@ class LifelineServer {
     rendezvous::lifeline::Hello hello;
     bool greeted = false;
     bool ended = false;
+    int link = -1;  // as on_link was told
   };
 
   void admit(AuthenticationResult agent);
@@ -56,6 +58,7 @@ class LifelineServer {
   void handle(int number, rendezvous::lifeline::Hello hello);
   void hand_over(int number, const rendezvous::lifeline::Output& output);
   void lose(int number, const std::string& why);
+  void forget_link(const Peer& peer) const;
 
   rendezvous::Authenticator authenticator_;
   Hooks hooks_;

@@ -12,9 +12,9 @@
 #include "net/authenticator.hpp"
 #include "net/closable.hpp"
 #include "net/connection.hpp"
+#include "net/coordinator_silence.hpp"
 #include "net/sealed_stream.hpp"
 #include "net/timers.hpp"
-#include "net/whole_answer.hpp"
 #include "rendezvous/address_choice.hpp"
 #include "rendezvous/membership/member_session.hpp"
 
@@ -40,35 +40,6 @@ struct Probing {
   std::size_t open = 0;
 };
 
-using OnAddresses = std::function<void(std::vector<std::string> addresses, std::string error)>;
-
-constexpr std::size_t k_max_answer = 4096;
-constexpr std::string_view k_error = "error: ";
-
-void tell(const std::string& answer, const OnAddresses& on_addresses) {
-  if (answer.starts_with(k_error))
-    return on_addresses({}, printable(trim(std::string_view(answer).substr(k_error.size()))));
-  std::vector<std::string> addresses = split_words(answer);
-  const bool none = addresses.empty();
-  on_addresses(std::move(addresses), none ? "the name service gave no address" : "");
-}
-
-// Starts a look-up; `on_addresses` is called once with addresses or a sentence, unless cancelled. The look-up
-// ends with the answer.
-std::shared_ptr<WholeAnswer> query_name(boost::asio::io_context& context, NameLookup lookup,
-                                        Milliseconds limit, OnAddresses on_addresses) {
-  const int descriptor = lookup.descriptor;
-  auto query = std::make_shared<WholeAnswer>(
-      context, descriptor, k_max_answer, limit,
-      [lookup = std::move(lookup), limit, on_addresses = std::move(on_addresses)](const std::string& answer,
-                                                                                  bool timed_out) {
-        if (!timed_out) return tell(answer, on_addresses);
-        on_addresses({}, fmt::format("no answer from the name service within {}", describe_duration(limit)));
-      });
-  query->start();
-  return query;
-}
-
 }  // namespace
 
 class MemberService::Impl : public Closable<Impl> {
@@ -78,6 +49,7 @@ class MemberService::Impl : public Closable<Impl> {
         settings_(std::move(settings)),
         hooks_(std::move(hooks)),
         timer_(context),
+        silence_(context, session_, [this](std::optional<Milliseconds> silence) { tell_silence(silence); }),
         session_({settings_.join.join_timeout + settings_.start_margin, settings_.answer_limit}) {}
 
   void start();
@@ -114,6 +86,7 @@ class MemberService::Impl : public Closable<Impl> {
             rendezvous::ConnectionEnd end = rendezvous::ConnectionEnd::broken);
   void set_timer();
   void expect_word(const rendezvous::MemberSession::Expectation& expectation);
+  void tell_silence(std::optional<Milliseconds> silence);
   std::string coordinator() const;
   rendezvous::Handshake handshake() const;
 
@@ -121,6 +94,8 @@ class MemberService::Impl : public Closable<Impl> {
   MemberServiceSettings settings_;
   MemberHooks hooks_;
   boost::asio::steady_timer timer_;
+  CoordinatorSilence silence_;
+  int socket_ = -1;      // as on_link was told
   std::string reached_;  // the coordinator's end of the connection, once joined
   int reached_port_ = 0;
   std::string told_name_;                          // name of its host, from itself
@@ -164,7 +139,10 @@ void MemberService::Impl::send(const rendezvous::AgentMessage& message) {
 
 void MemberService::Impl::close() {
   closed_ = true;
+  const int socket = std::exchange(socket_, -1);
+  if (socket >= 0 && hooks_.on_link) hooks_.on_link(socket, false);
   timer_.cancel();
+  silence_.cancel();
   drop_attempts();
   for (const auto& dial : std::exchange(probes_, {})) dial->cancel();
   for (const auto& dial : std::exchange(output_dials_, {})) dial->cancel();
@@ -337,13 +315,26 @@ void MemberService::Impl::join(AuthenticationResult result) {
   connection_->start(std::move(hooks), std::move(result.text));
   send(std::move(join));
   if (hooks_.on_joined) hooks_.on_joined(reached_, reached_port_);
+  socket_ = connection_->descriptor();
+  if (hooks_.on_link) hooks_.on_link(socket_, true);
 }
 
 void MemberService::Impl::expect_word(const rendezvous::MemberSession::Expectation& expectation) {
   call_after(timer_, expectation.limit, while_open([this, otherwise = expectation.otherwise] {
                lose(fmt::format("the coordinator {} {}", coordinator(), otherwise),
-                    "ddprun on that host hangs or was stopped", rendezvous::ConnectionEnd::hanging);
+                    "ddprun on that host hangs or was stopped",
+                    session_.end_of_overdue(std::chrono::steady_clock::now()));
              }));
+}
+
+void MemberService::Impl::tell_silence(std::optional<Milliseconds> silence) {
+  if (silence && session_.has_succeeded() && *silence >= rendezvous::MemberSession::k_silence_limit) {
+    return lose(fmt::format("lost the coordinator {}: it has not answered for {}", coordinator(),
+                            describe_duration(std::chrono::floor<std::chrono::seconds>(*silence))),
+                "ddprun on that host hangs or was stopped", rendezvous::ConnectionEnd::broken);
+  }
+  const bool again = silence && *silence >= 2 * rendezvous::MemberSession::k_silence;
+  if (!again && hooks_.on_silence) hooks_.on_silence(coordinator(), silence);
 }
 
 // Returns the coordinator's name and address: in a launch by hand the name is unknown, and the address says
@@ -359,9 +350,15 @@ void MemberService::Impl::receive(const std::string& payload) {
     return lose(fmt::format("lost the coordinator {}: it sent {}", coordinator(), error->what), "");
   }
   const auto& message = std::get<rendezvous::CoordinatorMessage>(decoded);
-  const auto judged = session_.note_received(message);
+  const auto judged = session_.note_received(message, std::chrono::steady_clock::now());
   if (const auto* why = std::get_if<std::string>(&judged))
     return lose(fmt::format("lost the coordinator {}: {}", coordinator(), *why), "");
+  silence_.end();
+  if (const auto* question = std::get_if<rendezvous::AliveQuestion>(&message)) {
+    send(rendezvous::Alive{});
+    if (!session_.takes_grace(question->grace)) return;
+    if (const auto expectation = session_.expectation()) expect_word(*expectation);
+  }
   if (const auto* roster = std::get_if<rendezvous::Roster>(&message)) told_name_ = roster->host;
   if (const auto* request = std::get_if<rendezvous::Probe>(&message)) return probe(*request);
   const auto received = std::get<rendezvous::MemberSession::Received>(judged);

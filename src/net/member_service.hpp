@@ -10,6 +10,7 @@
 #include "base/duration.hpp"
 #include "net/agent_link.hpp"
 #include "net/dial.hpp"
+#include "net/name_query.hpp"
 #include "rendezvous/connection_end.hpp"
 #include "rendezvous/handshake.hpp"
 #include "rendezvous/membership/member_join.hpp"
@@ -37,13 +38,6 @@ struct MemberServiceSettings {
   Milliseconds answer_limit{60000};
 };
 
-// A name being looked up somewhere it can be given up: the descriptor gives numeric addresses, one a line, or
-// one line "error: <why>", and then its end. Dropping the owner ends the look-up and closes the descriptor.
-struct NameLookup {
-  int descriptor = -1;
-  std::shared_ptr<void> owner;
-};
-
 // Address of the coordinator, or the reason why it is not known; an empty reason: not yet.
 using ToldPlace = std::variant<rendezvous::CoordinatorPlace, std::string>;
 
@@ -64,6 +58,10 @@ struct MemberHooks {
   std::function<void(std::vector<Tcp::socket> sockets, const std::string& why)> on_output;
   // The coordinator is found there and knows of this agent; may be unset.
   std::function<void(const std::string& address, int port)> on_joined;
+  // The connection to it is open, or is about to be closed; may be unset.
+  std::function<void(int socket, bool open)> on_link;
+  // It has not answered for so long, or answers again (nothing); may be unset.
+  std::function<void(const std::string& coordinator, std::optional<Milliseconds> silence)> on_silence;
   std::function<void(const std::string& text)> show_status;
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
 };

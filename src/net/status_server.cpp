@@ -31,12 +31,15 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
       : acceptor_(context), pause_(context), hooks_(std::move(hooks)) {}
 
   void listen(const std::string& name) {
+    if (listens()) return;
     Code error;
     acceptor_.open({}, error);
     if (!error) ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
     if (!error) acceptor_.bind(Local::endpoint(std::string(1, '\0') + name), error);
     if (!error) acceptor_.listen(static_cast<int>(k_most_clients), error);
-    if (error) return close();
+    Code ignored;
+    if (error) return void(acceptor_.close(ignored));
+    name_ = name;
     accept();
   }
 
@@ -61,6 +64,7 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   bool listens() const { return acceptor_.is_open(); }
+  const std::string& name() const { return name_; }
 
  private:
   struct Client {
@@ -110,17 +114,20 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
   Local::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   Hooks hooks_;
+  std::string name_;
   std::set<ClientPointer> clients_;
   std::vector<ClientPointer> waiting_;  // for an answer
 };
 
-StatusServer::StatusServer(boost::asio::io_context& context, const std::string& name, Hooks hooks)
+StatusServer::StatusServer(boost::asio::io_context& context, const std::vector<std::string>& names,
+                           Hooks hooks)
     : impl_(std::make_shared<Impl>(context, std::move(hooks))) {
-  impl_->listen(name);
+  for (const std::string& name : names) impl_->listen(name);
 }
 
 StatusServer::~StatusServer() { impl_->close(); }
 void StatusServer::answer(const std::string& text) { impl_->answer(text); }
 bool StatusServer::listens() const { return impl_->listens(); }
+const std::string& StatusServer::name() const { return impl_->name(); }
 
 }  // namespace ddprun::net

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ddprun::net {
 
@@ -17,15 +18,16 @@ class StatusServer {
     std::function<void()> asked;
   };
 
-  // Listens at `name` in the abstract namespace. If the name is not available (taken, no such sockets here)
-  // no process can ask.
-  StatusServer(boost::asio::io_context& context, const std::string& name, Hooks hooks);
+  // The first of `names` in the abstract namespace that can be had; without one (no such sockets here) nobody
+  // can ask.
+  StatusServer(boost::asio::io_context& context, const std::vector<std::string>& names, Hooks hooks);
   ~StatusServer();  // closes everything at once; no hook is called any more
   StatusServer(const StatusServer&) = delete;
   StatusServer& operator=(const StatusServer&) = delete;
 
   void answer(const std::string& text);
   bool listens() const;
+  const std::string& name() const;  // the one it has; empty: none
 
  private:
   class Impl;

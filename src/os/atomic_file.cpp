@@ -26,7 +26,8 @@ constexpr Milliseconds k_lock_limit{2000};
 
 std::string name_beside(const std::string& name) {
   std::array<unsigned char, 6> bytes{};
-  ::getrandom(bytes.data(), bytes.size(), GRND_NONBLOCK);  // O_EXCL is what counts
+  // O_EXCL is what counts: a name without chance is only easier to be in the way of.
+  if (::getrandom(bytes.data(), bytes.size(), GRND_NONBLOCK) < 0) bytes.fill(0);
   return fmt::format("{}.{:02x}.tmp", name, fmt::join(bytes, ""));
 }
 

@@ -30,7 +30,14 @@ struct Asked {
   bool complete = false;
 };
 
-Fd connect_to(const std::string& name) {
+std::optional<uid_t> peer_of(int descriptor) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid;
+}
+
+Fd connect_to_any(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (name.size() + 1 > sizeof address.sun_path) return {};
@@ -38,7 +45,12 @@ Fd connect_to(const std::string& name) {
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   const bool connected = socket && ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0;
-  return connected && is_of_this_user(socket.get()) ? std::move(socket) : Fd();
+  return connected ? std::move(socket) : Fd();
+}
+
+Fd connect_to(const std::string& name) {
+  Fd socket = connect_to_any(name);
+  return socket && is_of_this_user(socket.get()) ? std::move(socket) : Fd();
 }
 
 // Reads some; false when there is no more to come.
@@ -58,10 +70,19 @@ std::string status_socket_name(int pid, Asks asks) {
 }
 
 bool is_of_this_user(int descriptor) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  return peer.uid == ::geteuid() || peer.uid == 0;
+  const auto peer = peer_of(descriptor);
+  return peer && (*peer == ::geteuid() || *peer == 0);
+}
+
+std::string process_of_status_socket(const std::string& name) {
+  const std::vector<std::string> parts = split(name, '/');
+  return parts.size() > 3 ? parts[3] : std::string();
+}
+
+std::optional<unsigned> find_other_owner(const std::string& name) {
+  const Fd socket = connect_to_any(name);
+  const auto peer = socket ? peer_of(socket.get()) : std::nullopt;
+  return peer && *peer != ::geteuid() && *peer != 0 ? peer : std::nullopt;
 }
 
 std::vector<std::string> parse_status_sockets(std::string_view table, unsigned user, Asks asks) {

@@ -4,6 +4,7 @@
 // have none for. Both ends ask the kernel who the other one is, since anybody may take such a name.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,11 @@ enum class Asks { status, stacks };
 
 // Returns the name without the null byte in front: "ddprun/status/1000/4711".
 std::string status_socket_name(int pid, Asks asks = Asks::status);
+
+// The process number in such a name, which may go on behind it: "ddprun/status/1000/4711/8f3c".
+std::string process_of_status_socket(const std::string& name);
+// Who listens at a name, where that is another user and not root.
+std::optional<unsigned> find_other_owner(const std::string& name);
 
 // Reports whether the other end of a connected unix socket is this user's, or root's.
 bool is_of_this_user(int descriptor);

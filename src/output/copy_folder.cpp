@@ -24,12 +24,23 @@ std::size_t find_traceback(std::string_view text) {
   return std::string_view::npos;
 }
 
+// "Traceback ...", and the lines of its calls, which are indented: its exception is still to come.
+bool is_unfinished_traceback(std::string_view text, GlobalRank rank) {
+  if (find_traceback(text) != 0 || !text.ends_with('\n')) return false;
+  const std::string mark = fmt::format("[rank{}]: ", rank.value);
+  text.remove_suffix(1);
+  std::string_view last = text.substr(text.rfind('\n') + 1);  // npos + 1 is 0
+  if (last.starts_with(mark)) last.remove_prefix(mark.size());
+  return last.starts_with(' ') || last == k_traceback;
+}
+
 std::string_view whole_lines(std::string_view text) { return text.substr(0, text.rfind('\n') + 1); }
 
 }  // namespace
 
 void CopyFolder::open(int stream, GlobalRank rank, Blocks blocks) {
   streams_[stream] = {.rank = rank, .blocks = blocks};
+  ++opened_;
 }
 
 void CopyFolder::add(int id, std::string_view text, TimePoint now) {
@@ -69,8 +80,21 @@ bool CopyFolder::is_like(const Stream& stream, const std::string& key, const Blo
 }
 
 TimePoint CopyFolder::cut_at(const Stream& stream) const {
+  if (is_unfinished_traceback(stream.held, stream.rank)) return stream.first + settings_.unfinished;
   const TimePoint last = stream.first + settings_.held;
-  return stream.held.ends_with('\n') ? std::min(stream.changed + settings_.quiet, last) : last;
+  const TimePoint usual =
+      stream.held.ends_with('\n') ? std::min(stream.changed + settings_.quiet, last) : last;
+  return std::max(usual, stream.not_before);
+}
+
+// Of a traceback that another stream has begun and not ended.
+bool CopyFolder::is_ahead(int id, const Stream& stream) const {
+  const std::string key = make_comparable(whole_lines(stream.held), stream.rank).text;
+  return std::ranges::any_of(blocks_, [&](const Block& block) {
+    const auto writer = streams_.find(block.stream);
+    return block.stream != id && writer != streams_.end() && !writer->second.closed &&
+           is_unfinished_traceback(block.text, block.rank) && is_like(stream, key, block);
+  });
 }
 
 // Decides whether the held text is a copy.
@@ -81,6 +105,10 @@ void CopyFolder::cut(int id, TimePoint now) {
     return each.stream != id && each.whole == each.text.size() && are_alike(each.lines, lines) &&
            stream.first - each.changed <= settings_.recent;
   });
+  if (block == blocks_.end() && now < stream.first + settings_.unfinished && is_ahead(id, stream)) {
+    stream.not_before = now + settings_.quiet;
+    return;
+  }
   if (block == blocks_.end() || !stream.held.ends_with('\n')) return show(id, now);
   add_copy(*block, id, std::move(lines.parts), now);
 }
@@ -111,8 +139,11 @@ void CopyFolder::note_shown(int id, std::string_view text, TimePoint now) {
   const Stream& stream = streams_.at(id);
   const auto last =
       std::find_if(blocks_.rbegin(), blocks_.rend(), [&](const Block& block) { return block.stream == id; });
+  const auto pause = [&](const Block& block) {
+    return is_unfinished_traceback(block.text, block.rank) ? settings_.unfinished : settings_.quiet;
+  };
   const bool goes_on =
-      last != blocks_.rend() && (last->whole != last->text.size() || now - last->changed < settings_.quiet);
+      last != blocks_.rend() && (last->whole != last->text.size() || now - last->changed < pause(*last));
   const bool large = text.size() + (goes_on ? last->text.size() : 0) > settings_.longest;
   if (large || is_rewritten(text)) {
     if (!goes_on) return;
@@ -138,12 +169,20 @@ void CopyFolder::append(Block& block, std::string_view text) {
   std::move(more.parts.begin(), more.parts.end(), std::back_inserter(block.lines.parts));
 }
 
+// Whether even a single copy is one line.
+bool CopyFolder::is_told(const Block& block) const {
+  if (block.told || block.copies.size() + 1 >= settings_.least) return true;
+  return opened_ >= settings_.least && find_traceback(block.text) == 0;
+}
+
 void CopyFolder::release(Block& block) {
+  const bool told = is_told(block);
   std::vector<Copy> copies = std::exchange(block.copies, {});
   if (copies.empty()) return;
-  if (block.told || copies.size() + 1 >= settings_.least) {
+  if (told) {
     block.told = true;
     LineFolder::Piece piece{copies.front().stream, {}, without_rank(block.text, block.rank), false};
+    piece.first = block.rank.value;
     std::vector<Difference> all;
     for (const Copy& copy : copies) {
       piece.ranks.push_back(streams_.at(copy.stream).rank.value);
@@ -177,13 +216,24 @@ void CopyFolder::close(int id, TimePoint now) {
   const auto found = streams_.find(id);
   found->second.closed = true;
   forget_ended(id);
-  release_if_last();
+  release_if_last(now);
 }
 
-void CopyFolder::release_if_last() {
-  const bool none = std::ranges::all_of(streams_, [](const auto& each) { return each.second.closed; });
-  for (Block& block : blocks_) {
-    if (none) release(block);
+void CopyFolder::release_if_last(TimePoint now) {
+  if (std::ranges::any_of(streams_, [](const auto& each) { return !each.second.closed; })) return;
+  cut_all([](const Stream&) { return true; }, now);
+  for (Block& block : blocks_) release(block);
+}
+
+// A stream that has ended is forgotten with what it held.
+void CopyFolder::cut_all(const std::function<bool(const Stream&)>& due, TimePoint now) {
+  std::vector<int> ids;
+  for (const auto& [id, stream] : streams_) {
+    if (!stream.held.empty() && due(stream)) ids.push_back(id);
+  }
+  for (const int id : ids) {
+    cut(id, now);
+    if (streams_.contains(id)) forget_ended(id);
   }
 }
 
@@ -195,7 +245,7 @@ void CopyFolder::forget_old(TimePoint now) {
 
 void CopyFolder::forget_ended(int id) {
   const Stream& stream = streams_.at(id);
-  if (!stream.closed || stream.copies > 0) return;
+  if (!stream.closed || stream.copies > 0 || !stream.held.empty()) return;
   streams_.erase(id);
   ready_.push_back({id, {}, {}, true});
 }
@@ -213,9 +263,7 @@ std::optional<TimePoint> CopyFolder::next_tick() const {
 }
 
 void CopyFolder::tick(TimePoint now) {
-  for (auto& [id, stream] : streams_) {
-    if (!stream.held.empty() && now >= cut_at(stream)) cut(id, now);
-  }
+  cut_all([&](const Stream& stream) { return now >= cut_at(stream); }, now);
   for (Block& block : blocks_) {
     if (!block.copies.empty() && now >= block.due) release(block);
   }
@@ -227,8 +275,8 @@ std::string describe_copies(const LineFolder::Piece& copies) {
   const std::size_t end = text.find_last_not_of(" \t\r\n") + 1;  // npos + 1 is 0
   std::string_view last = text.substr(0, end);
   last = last.substr(last.rfind('\n') + 1).substr(0, k_quoted);
-  return fmt::format("[{}] the same{}{}: {}\n", describe_rank_list(copies.ranks),
-                     lines > 1 ? fmt::format(" {} lines", lines) : "",
+  return fmt::format("[{}] the same{} as rank {}{}: {}\n", describe_rank_list(copies.ranks),
+                     lines > 1 ? fmt::format(" {} lines", lines) : "", copies.first,
                      copies.differing.empty() ? "" : " but for " + copies.differing, last);
 }
 

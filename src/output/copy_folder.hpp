@@ -3,17 +3,20 @@
 // ranks.
 //
 // A block is what a stream writes until it is quiet and its last line is whole (Python's print() writes the
-// end of a line by itself). Text that begins like a block that another stream has written within `recent` is
+// end of a line by itself), or longer while it is a traceback without its last line, which a loaded machine
+// writes with pauses. Text that begins like a block that another stream has written within `recent` is
 // held while it may still become the same, for `held` at most; at the block's end it is a copy, or is shown
-// as it was written. Nothing else is held, so a rank that writes what no other rank does is never late.
-// Copies are told of `moment` after the last, or when no stream is left. A block that fewer than `least`
-// streams have written, the first one counted, is shown as often as it was written.
+// as it was written. Nothing else is held, so a rank that writes what nobody else does is never late. Copies
+// are told of `moment` after the last, or when no stream is left. A block that fewer than `least` streams
+// have written, the first one counted, is shown as often as it was written; but a traceback that was shown
+// within `recent` is never shown again where there are so many streams, as late as its copies may come.
 //
 // What differs by nature (difference.hpp) does not make blocks differ. Never held: a line that is rewritten
 // with '\r', and more than `longest` bytes.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,7 +37,8 @@ class CopyFolder {
   struct Settings {
     Milliseconds quiet{100};
     Milliseconds held{300};
-    Milliseconds recent{10000};  // ranks that fail alike differ by what a loaded machine makes of it
+    Milliseconds unfinished{3000};  // `quiet` and `held` of a traceback that lacks its last line
+    Milliseconds recent{10000};     // ranks that fail alike differ by what a loaded machine makes of it
     Milliseconds moment{500};
     std::size_t longest = std::size_t{16} << 10;  // bytes
     std::size_t least = 3;
@@ -74,12 +78,15 @@ class CopyFolder {
     std::string held{};
     TimePoint first{};  // arrival of the held text
     TimePoint changed{};
-    bool fresh = true;  // its next text begins a line
+    TimePoint not_before{};  // it is cut: the first of its kind is not whole yet
+    bool fresh = true;       // its next text begins a line
     bool closed = false;
     int copies = 0;  // its copies in blocks
   };
 
   TimePoint cut_at(const Stream& stream) const;
+  bool is_told(const Block& block) const;
+  bool is_ahead(int id, const Stream& stream) const;
   bool may_be_copy(int id, const Stream& stream, TimePoint now) const;
   static bool is_like(const Stream& stream, const std::string& key, const Block& block);
   void cut(int id, TimePoint now);
@@ -88,19 +95,21 @@ class CopyFolder {
   void add_copy(Block& block, int id, std::vector<Difference> parts, TimePoint now);
   static void append(Block& block, std::string_view text);
   void release(Block& block);
-  void release_if_last();
+  void release_if_last(TimePoint now);
+  void cut_all(const std::function<bool(const Stream&)>& due, TimePoint now);
   void release_own(int id);
   void forget_old(TimePoint now);
   void forget_ended(int id);
 
   Settings settings_;
   std::map<int, Stream> streams_;
+  std::size_t opened_ = 0;    // streams, so far
   std::deque<Block> blocks_;  // the oldest first
   std::vector<LineFolder::Piece> ready_;
 };
 
-// Returns one line: "[1-15] the same 12 lines: ModuleNotFoundError: No module named 'torch'", "[1,3-7] the
-// same 9 lines but for the port: ...".
+// One line: "[1-15] the same 12 lines as rank 0: ModuleNotFoundError: No module named 'torch'", "[1,3-7] the
+// same 9 lines as rank 0 but for the port: ...".
 std::string describe_copies(const LineFolder::Piece& copies);
 
 }  // namespace ddprun::output

@@ -40,6 +40,7 @@ class LineFolder {
     std::string text;
     bool ended = false;       // no text: nothing more comes of this stream
     std::string differing{};  // output/difference.hpp: describe_kinds() of their texts
+    int first = 0;            // of copies: the rank whose text was shown
   };
 
   LineFolder() = default;

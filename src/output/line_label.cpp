@@ -93,9 +93,10 @@ LineLabel make_torchrun_prefix(const std::string& text, const LabelFacts& facts)
   for (std::size_t i = 0; i < text.size(); ++i) {
     const std::string_view name = text[i] == '$' ? find_name(std::string_view(text).substr(i + 1)) : "";
     const std::string bare(name.starts_with('{') ? name.substr(1, name.size() - 2) : name);
-    if (bare == "rank" || bare == "local_rank" || bare == "role_name") {
+    if (bare == "rank" || bare == "local_rank" || bare == "role_name" || bare == "hostname") {
       label += bare == "rank"         ? std::to_string(facts.rank.value)
                : bare == "local_rank" ? std::to_string(facts.local_rank.value)
+               : bare == "hostname"   ? facts.host
                                       : facts.role;
       i += name.size();
     } else {

@@ -41,8 +41,8 @@ inline constexpr const char* k_label_of_hosts = "[{rank} {host}] ";
 // for a terminal, by rank. Throws UsageError for any other macro.
 LineLabel make_label(const std::string& text, const LabelFacts& facts, bool colour,
                      const std::string& origin);
-// Makes torchrun's template, as Python's Template.safe_substitute: $rank, ${local_rank}, $role_name, "$$";
-// what it does not know stays. An empty one is "[ROLE LOCAL_RANK]:".
+// torchrun's template, as Python's Template.safe_substitute: $rank, ${local_rank}, $role_name, $hostname,
+// "$$"; what it does not know stays. An empty one is "[ROLE LOCAL_RANK]:".
 LineLabel make_torchrun_prefix(const std::string& text, const LabelFacts& facts);
 
 // Puts labels in front of the lines of one stream, of which every byte stays as it is. A '\r' ends a line too

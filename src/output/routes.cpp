@@ -23,7 +23,8 @@ bool discards_files(const OutputOptions& options) { return options.log_dir.value
 bool wants_files(const OutputOptions& options) {
   if (!options.logs.value.empty()) return true;
   if (discards_files(options)) return false;
-  return !options.log_dir.value.empty() || !options.redirects.nothing() || !options.tee.nothing();
+  return !options.log_dir.value.empty() || !options.redirects.nothing() || !options.tee.nothing() ||
+         !options.output_filters.empty() || !options.error_filters.empty();
 }
 
 bool keeps_error_files(const OutputOptions& options) {

@@ -118,8 +118,10 @@ std::string vendor_of(const facts::Snapshot& snapshot) {
     if (std::ranges::any_of(gpus, is_of)) return vendor;
   }
   const auto is_set = [&](const char* name) { return facts::find_variable(snapshot, name).has_value(); };
+  // Slurm sets all but HIP's, whatever the GPUs are.
+  if (!facts::find_variable(snapshot, "HIP_VISIBLE_DEVICES").value_or("").empty()) return "amd";
   if (is_set("CUDA_VISIBLE_DEVICES")) return "nvidia";
-  if (is_set("HIP_VISIBLE_DEVICES") || is_set("ROCR_VISIBLE_DEVICES")) return "amd";
+  if (is_set("ROCR_VISIBLE_DEVICES")) return "amd";
   return is_set("ZE_AFFINITY_MASK") ? "intel" : "nvidia";
 }
 

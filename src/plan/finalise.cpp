@@ -25,7 +25,13 @@ DeviceView view_as_offered(const NodeProposal& node, const OfferedWorker& offere
   return view;
 }
 
-void add_workers(LaunchPlan& plan) {
+// As torchrun: without a GPU, and without a variable that hides any, each worker has the number of its own.
+bool numbers_devices(const NodeProposal& node, const facts::Snapshot& snapshot) {
+  return node.options.virtual_local_rank && node.gpus.empty() &&
+         !facts::find_variable(snapshot, node.device_variable);
+}
+
+void add_workers(LaunchPlan& plan, const facts::Snapshot& snapshot) {
   const NodeProposal& node = *plan.node;
   const Assignment& assignment = plan.assignment;
   const std::vector<std::string> shared =
@@ -37,6 +43,7 @@ void add_workers(LaunchPlan& plan) {
     PlannedWorker worker{assigned.rank, assigned.local_rank, offered.command, offered.device, offered.gpus};
     worker.view = sees_all ? DeviceView{false, join(shared, ","), "the GPUs of all tasks on this host"}
                            : view_as_offered(node, offered);
+    if (numbers_devices(node, snapshot)) worker.view.entries = std::to_string(assigned.local_rank.value);
     plan.planned.push_back(std::move(worker));
   }
 }
@@ -56,7 +63,7 @@ LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignm
                             plan.assignment.workers.size(), plan.node->offered.size()));
   }
   plan.staged = expect_staged(plan.node->options, snapshot);
-  add_workers(plan);
+  add_workers(plan, snapshot);
   bind_workers(plan, snapshot);
   follow_binding(plan, snapshot);
   for (const auto& notice : {find_many_threads(plan, snapshot), find_bound_agent(*plan.node, snapshot),

@@ -162,6 +162,18 @@ void adapt_to_own_device(NodeProposal& node, const placement::VisibleDevices& de
            : "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
 }
 
+// Of the options that decide about a requeue together, one alone.
+std::optional<allocation::Notice> find_idle_requeue(const options::TimeLimitOptions& limit) {
+  const bool codes = !limit.requeue_on.value.empty();
+  if (limit.requeue && !limit.signal && !codes) {
+    return allocation::Notice{
+        limit.requeue->origin + " has no effect without --signal-before-end or --requeue-on",
+        "add --signal-before-end USR1@120 to requeue the job at its time limit, or --requeue-on CODES"};
+  }
+  if (limit.requeue || !codes) return std::nullopt;
+  return allocation::Notice{limit.requeue_on.origin + " has no effect without --requeue", "add --requeue"};
+}
+
 // Shows the workers the step's GPUs if Slurm's step has GPUs of its own but sets no variable for the runtime:
 // without one, number 0 would be the host's first.
 void show_step_devices(NodeProposal& node, const placement::VisibleDevices& devices) {
@@ -236,7 +248,7 @@ NodeProposal propose(const facts::Snapshot& snapshot, const options::Options& op
         find_foreign_address(node, snapshot.host), find_coordinator_beside_rank_0(node),
         find_misplaced_rank(node, snapshot), find_fixed_local_rank(options, node.world_size.value),
         find_endpoint_in_conf(options), find_odd_python(options, snapshot),
-        find_strict_launcher(node, snapshot)}) {
+        find_strict_launcher(node, snapshot), find_idle_requeue(options.time_limit)}) {
     if (notice) node.notices.push_back(*notice);
   }
   node.missing_gpus = devices.missing;

@@ -308,6 +308,9 @@ std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const fa
   changes.set_default(environment, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", "torchrun's default");
   // Into a pipe a python writes blocks of 8 KiB, and a killed one the last of them never.
   changes.set_default(environment, "PYTHONUNBUFFERED", "1", "unbuffered output");
+  // Into a pipe a progress bar is drawn for 80 columns otherwise.
+  if (context.columns > 0)
+    changes.set_default(environment, "COLUMNS", std::to_string(context.columns), "the terminal's width");
   for (const auto& [name, value] : plan.node->site.profile.environment) {
     changes.set_default(environment, name, value, plan.node->site.as_origin());
   }

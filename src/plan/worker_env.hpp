@@ -22,6 +22,7 @@ struct WorkerContext {
   std::string inspect_prefix{};
   std::string flight_record{};  // beginning of a file's path in the logs' folder; empty: there is none
   std::string ras_address{};    // address of this host's NCCL processes, "127.0.0.1:41234"; empty: their own
+  int columns = 0;  // of the terminal that shows its output; 0: none does, or it has the terminal itself
   std::string local_store{};  // the relay of the host, "127.0.0.1:41235"; empty: it reaches the store itself
 };
 

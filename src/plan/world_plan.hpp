@@ -48,9 +48,10 @@ struct Announcement {
   facts::PythonFacts python;  // Python of its workers; empty if they run something else or nobody looked
   bool counted = false;       // `workers` follows from what this host has, not from a number of the user's
   std::string missing_gpus;   // VisibleDevices::missing
-  int relay_port = 0;         // port for relays to the store; 0: none
-  std::string stage_door;     // address where it passes copies on (staging::Server); empty: none
-  int successor_port = 0;     // port where it would coordinate; 0: none
+  int relay_port = 0;         // where relays to the store find it; 0: nowhere
+  std::string stage_door;     // where it passes copies on (staging::Server); empty: nowhere
+  int pid = 0;                // of this agent; 0: not known
+  int successor_port = 0;     // where it listens, should it have to coordinate; 0: nowhere
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 

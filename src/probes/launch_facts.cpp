@@ -8,7 +8,6 @@
 #include "allocation/detection/left_over.hpp"
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/schedulers/job_end.hpp"
-#include "allocation/schedulers/job_time.hpp"
 #include "allocation/schedulers/slurm_place.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -95,11 +94,11 @@ std::optional<std::int64_t> age_of_date(const std::string& date) {
 
 void ask_for_job_time(allocation::Allocation& allocation, facts::Snapshot& snapshot) {
   const facts::Scheduler scheduler = allocation.scheduler.value;
-  const auto question = allocation::time_question(scheduler, allocation.job_id.value);
+  const auto question = allocation::time_question(allocation);
   if (question.empty()) return;
   if (!allocation.end_time) {
-    const auto left =
-        allocation::parse_time_left(scheduler, os::ask_program(question, k_slurm_limit), age_of_date);
+    const auto left = allocation::parse_time_left(
+        allocation, os::ask_program(question, k_slurm_limit, allocation::k_most_shown), age_of_date);
     if (left) allocation.end_time = sourced(snapshot.unix_time + *left, join(question, " "));
   }
   if (scheduler != facts::Scheduler::slurm) return;
@@ -109,22 +108,22 @@ void ask_for_job_time(allocation::Allocation& allocation, facts::Snapshot& snaps
   }
 }
 
-std::optional<int> ask_pbs_restarts(const allocation::Allocation& allocation) {
-  constexpr Milliseconds k_limit{1000};
-  return allocation::parse_pbs_restarts(os::ask_program({"qstat", "-f", allocation.job_id.value}, k_limit));
+std::optional<allocation::ShownJob> ask_for_job(const allocation::Allocation& allocation) {
+  constexpr Milliseconds k_limit{2000};
+  const auto question = allocation::job_question(allocation);
+  if (question.empty()) return std::nullopt;
+  return allocation::parse_shown_job(allocation,
+                                     os::ask_program(question, k_limit, allocation::k_most_shown));
 }
 
 std::string ask_why_job_ends(const allocation::Allocation& allocation) {
   constexpr Milliseconds k_limit{1000};
-  const std::string& job = allocation.job_id.value;
-  if (job.empty()) return {};
-  if (allocation.scheduler.value == facts::Scheduler::slurm)
-    return allocation::describe_end_of_slurm_job(os::ask_program({"scontrol", "show", "job", job}, k_limit),
-                                                 allocation);
-  if (allocation.scheduler.value == facts::Scheduler::pbs)
-    return allocation::describe_end_of_pbs_job(os::ask_program({"qstat", "-f", job}, k_limit), allocation,
-                                               age_of_date);
-  return {};
+  const auto question = allocation::job_question(allocation);
+  if (question.empty()) return {};
+  const std::string shown = os::ask_program(question, k_limit, allocation::k_most_shown);
+  return allocation.scheduler.value == facts::Scheduler::slurm
+             ? allocation::describe_end_of_slurm_job(shown, allocation)
+             : allocation::describe_end_of_pbs_job(shown, allocation, age_of_date);
 }
 
 facts::PythonFacts python_of_workers(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {

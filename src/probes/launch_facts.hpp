@@ -7,6 +7,7 @@
 #include <string>
 
 #include "allocation/allocation.hpp"
+#include "allocation/schedulers/job_time.hpp"
 #include "facts/python_facts.hpp"
 #include "facts/snapshot.hpp"
 #include "plan/node_proposal.hpp"
@@ -26,9 +27,8 @@ void ask_slurm_for_end(facts::Snapshot& snapshot);
 // configuration, as allocation::k_slurm_config among the files of the snapshot.
 void ask_for_job_time(allocation::Allocation& allocation, facts::Snapshot& snapshot);
 
-// Returns the number of times that PBS had started the job before; nullopt if it does not say so within a
-// second.
-std::optional<int> ask_pbs_restarts(const allocation::Allocation& allocation);
+// What Slurm or PBS shows of the job; nothing where it does not within two seconds.
+std::optional<allocation::ShownJob> ask_for_job(const allocation::Allocation& allocation);
 
 // Returns the seconds since a date like "Thu Nov 26 23:37:52 2026" in this host's time zone.
 std::optional<std::int64_t> age_of_date(const std::string& date);

@@ -336,9 +336,11 @@ std::string key_value_space_name(allocation::KeyValueSpace key_value_space) {
 std::string render_text(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   TextTable table;
   const std::string& file = plan.node->options.snapshot_file;
-  table.heading(fmt::format("ddprun {}: what would happen on {}{}; nothing is started", DDPRUN_VERSION,
-                            placement::node_name(snapshot.host, plan.node->host),
-                            file.empty() ? "" : fmt::format(", by its snapshot {}", printable(file, 60))));
+  table.heading(fmt::format(
+      "ddprun {}: what would happen on {}{}; nothing is started", DDPRUN_VERSION,
+      placement::node_name(snapshot.host, plan.node->host),
+      file.empty() ? ""
+                   : fmt::format(", by its snapshot {}", printable(file.substr(file.rfind('/') + 1), 40))));
   show_allocation(table, plan, snapshot);
   show_rendezvous(table, plan);
   show_workers(table, plan);

@@ -125,12 +125,22 @@ void describe(Fields& fields, AttemptFailed& failed) {
 
 void describe(Fields& fields, AttemptSucceeded& succeeded) { fields.value("attempt", succeeded.attempt); }
 
+void describe_killed(Fields& fields, supervise::KilledRanks& killed) {
+  fields.value("ranks", killed.ranks, options::k_max_workers);
+  fields.value("host", killed.host);
+  fields.value("signal", killed.signal, 1, k_highest_signal);
+  fields.value("after", killed.after, 0, k_longest_silence.count());
+  fields.value("place", killed.place);
+}
+
 void describe(Fields& fields, Stopped& stopped) {
   fields.value("attempt", stopped.attempt);
   fields.value("failures", stopped.failures, k_max_further_failures, describe_further_failure);
   fields.value("stopped", stopped.stopped, options::k_max_workers);
   fields.value("progressed", stopped.progressed);
   fields.value("finished", stopped.finished, options::k_max_workers);
+  fields.value("finished_ago", stopped.finished_ago, options::k_max_workers);
+  fields.optional("killed", stopped.killed, k_max_further_failures, describe_killed);
 }
 
 void describe(Fields& fields, Stuck& stuck) { fields.value("attempt", stuck.attempt); }
@@ -172,6 +182,8 @@ void describe(Fields& fields, EarlyExit& early) {
 }
 
 void describe(Fields& fields, Modules& modules) { fields.value("names", modules.names, k_max_modules); }
+
+void describe(Fields&, Alive&) {}
 
 void describe(Fields& fields, JobQuestion& question) { fields.optional("stacks", question.stacks); }
 
@@ -227,6 +239,10 @@ void describe(Fields& fields, Start& start) {
 
 void describe(Fields& fields, Standby& standby) { describe_stage_sources(fields, standby.stage_sources); }
 
+void describe(Fields& fields, AliveQuestion& question) {
+  fields.optional("grace", question.grace, 0, k_longest_silence.count());
+}
+
 void describe(Fields& fields, Warn& warn) {
   fields.value("attempt", warn.attempt);
   fields.value("signal", warn.signal, 1, k_highest_signal);
@@ -267,6 +283,7 @@ constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
                                    Kind<JobQuestion>{"job_question", describe},
                                    Kind<RosterTaken>{"roster_taken", describe},
                                    Kind<Modules>{"modules", describe},
+                                   Kind<Alive>{"alive", describe},
                                    Kind<lifeline::Output>{"output", describe}};
 constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Probe>{"probe", describe},
@@ -278,6 +295,7 @@ constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Start>{"start", describe},
                                          Kind<Standby>{"standby", describe},
                                          Kind<Modules>{"modules", describe},
+                                         Kind<AliveQuestion>{"alive_question", describe},
                                          Kind<Warn>{"warn", describe},
                                          Kind<Stop>{"stop", describe},
                                          Kind<Finish>{"finish", describe}};

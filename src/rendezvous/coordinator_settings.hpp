@@ -42,8 +42,11 @@ struct CoordinatorSettings {
   options::RestartOptions restarts;
   options::TimeLimitOptions time_limit{};
   Milliseconds join_timeout{600000};
-  Milliseconds stop_timeout{40000};    // from Stop to Stopped: the agents' grace and a margin
-  Milliseconds probe_timeout{30000};   // from Probe to Probed
+  Milliseconds stop_timeout{40000};   // from Stop to Stopped: the agents' grace and a margin
+  Milliseconds probe_timeout{30000};  // from Probe to Probed
+  // How long an agent that does not answer is waited for once all others wait for it alone. Nothing: none is
+  // asked whether it runs.
+  std::optional<Milliseconds> silence{};
   std::vector<std::string> addresses;  // addresses of this host, numeric, best first
   std::string named_address;  // the user's word for MASTER_ADDR: no other is taken; empty: no such word
   int port = 0;               // port where this process listens for agents, named in Probe

@@ -35,6 +35,7 @@ constexpr AgentRow k_agent_rows[] = {
     {"a question about the job", {taken,   taken,  taken,  taken,  taken,   late},  late},
     {"a receipt for a roster", {wrong,    taken,  taken,  taken,  taken,   late},  wrong},
     {"a list of modules",      {late,     late,   late,   taken,  taken,   late},  wrong},
+    {"a sign of life",         {taken,    taken,  taken,  taken,  taken,   late},  wrong},
     {"a stream of output",     {wrong,    wrong,  wrong,  wrong,  wrong,   wrong}, taken},
     // clang-format on
 };
@@ -59,6 +60,7 @@ constexpr CoordinatorRow k_coordinator_rows[] = {
     {"a start",                              {taken, wrong,  wrong, taken}},
     {"an order to stand by",                 {taken, wrong,  wrong, taken}},
     {"a list of modules",                    {taken, taken,  taken, taken}},
+    {"a question whether it runs",           {taken, taken,  taken, taken}},
     {"a warning of the end",                 {wrong, taken,  wrong, wrong}},
     {"a stop",                               {wrong, taken,  wrong, wrong}},
     {"the end",                              {taken, taken,  taken, taken}},

@@ -66,6 +66,8 @@ void describe_failure(Fields& fields, supervise::Failure& failure, std::size_t t
   fields.optional("out_of_memory", failure.out_of_memory);
   fields.optional("environment", failure.environment);
   fields.optional("log_file", failure.log_file);
+  fields.optional("because", failure.because);
+  fields.optional("collective", failure.collective);
   fields.optional("after_stop", failure.after_stop);
   fields.optional("alike", failure.alike, options::k_max_workers);
 }

@@ -20,7 +20,9 @@
 #include "rendezvous/roster.hpp"
 #include "staging/tree.hpp"
 #include "status/job_status.hpp"
+#include "supervise/killed_ranks.hpp"
 #include "supervise/outcome.hpp"
+#include "supervise/report.hpp"
 #include "supervise/restart_policy.hpp"
 
 namespace ddprun::rendezvous {
@@ -76,6 +78,8 @@ struct Stopped {
   std::vector<int> stopped{};                // ranks that did not fail by themselves, and did not succeed
   bool progressed = false;                   // a worker touched its DDPRUN_PROGRESS_FILE
   std::vector<int> finished{};               // ranks that had ended with success before the stop
+  std::vector<int> finished_ago{};           // how many milliseconds before it, in the same order
+  std::vector<supervise::KilledRanks> killed{};
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
@@ -143,6 +147,11 @@ struct Modules {
   friend bool operator==(const Modules&, const Modules&) = default;
 };
 
+// Answer to AliveQuestion.
+struct Alive {
+  friend bool operator==(const Alive&, const Alive&) = default;
+};
+
 // lifeline::Output, instead of everything else (--gather): this connection carries what an agent writes to
 // one of its standard outputs. The bytes follow as they are, to their end; the coordinator closes once it has
 // read all of them.
@@ -161,6 +170,13 @@ struct Probe {
   std::vector<std::string> addresses;
   int port = 0;
   friend bool operator==(const Probe&, const Probe&) = default;
+};
+
+// Do you run? The kernel keeps the connections of a process that is stopped (SIGSTOP).
+struct AliveQuestion {
+  // How long the workers have to stop, where the scheduler gives more time than --shutdown-timeout; else 0.
+  Milliseconds grace{0};
+  friend bool operator==(const AliveQuestion&, const AliveQuestion&) = default;
 };
 
 // Question to an agent about its workers, for --status; the state machines ignore it.
@@ -222,14 +238,16 @@ struct Finish {
   // Ranks that were stopped because of it, or that ran when a signal came that stops the job; never sent to
   // another host.
   std::vector<int> victims{};
-  supervise::UsedRestarts restarts{};  // never sent to another host either
+  supervise::UsedRestarts restarts{};            // likewise
+  std::vector<supervise::Hang> hangs{};          // likewise
+  std::vector<supervise::KilledRanks> killed{};  // likewise, in the last attempt
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
 using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest,
                                   ClientVerdict, Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion,
-                                  RosterTaken, Modules, lifeline::Output>;
+                                  RosterTaken, Modules, Alive, lifeline::Output>;
 using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown,
-                                        Roster, Start, Standby, Modules, Warn, Stop, Finish>;
+                                        Roster, Start, Standby, Modules, AliveQuestion, Warn, Stop, Finish>;
 
 }  // namespace ddprun::rendezvous

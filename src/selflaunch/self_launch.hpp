@@ -102,6 +102,8 @@ class SelfLaunch {
                                    const std::string& words, TimePoint now);
   Actions on_signal(const OwnSignal& signal, TimePoint now);
   Actions on_verdict(const supervise::SignalLedger::Verdict& verdict, TimePoint now);
+  // The scheduler gives the workers so long to stop, more than --shutdown-timeout.
+  Actions on_grace(Milliseconds grace, TimePoint now);
   Actions on_drained();
   Actions on_losses(const std::vector<std::string>& sentences);
   // Notes the time. `busy`: output of the remote launchers came within SelfLaunchLimits::busy_within, or

@@ -65,6 +65,12 @@ void SelfLaunch::stop(const rendezvous::lifeline::Signal& signal, TimePoint now)
   finish_when_over();
 }
 
+SelfLaunch::Actions SelfLaunch::on_grace(Milliseconds grace, TimePoint now) {
+  if (giving_up_ && giving_up_->next == Step::terminate && connected_ > 0)
+    giving_up_->due = std::max(giving_up_->due, now + grace + settings_.limits.stop_margin);
+  return take();
+}
+
 // Fails: one host cannot take part, and the others, which would wait for it, are stopped.
 void SelfLaunch::fail(int code, TimePoint now) {
   if (failure_code_) return;

@@ -76,6 +76,8 @@ std::string render_status(const NodeStatus& status) {
   shorten([](inspect::RankView& view) {
     view.stack.resize(std::min(view.stack.size(), k_few_calls));
     view.calls.resize(std::min(view.calls.size(), k_few_calls));
+    view.others.clear();
+    if (view.collective) view.collective->members.clear();
   });
   while (text.size() > k_max_node_status && !part.workers.empty()) {
     part.workers.resize(part.workers.size() / 2);

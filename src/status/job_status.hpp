@@ -58,6 +58,13 @@ struct JobStatus {
   friend bool operator==(const JobStatus&, const JobStatus&) = default;
 };
 
+template <class Handler>
+void for_each_worker(const JobStatus& job, const Handler& handle) {
+  for (const NodeStatus& node : job.here) {
+    for (const WorkerStatus& worker : node.workers) handle(node, worker);
+  }
+}
+
 inline constexpr std::size_t k_max_node_status = std::size_t{512} << 10;  // bytes of its text
 
 // Renders JSON, in one line without its end; text that is not UTF-8 is replaced. Parsing returns nullopt for

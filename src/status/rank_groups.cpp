@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
+#include "status/crossed_groups.hpp"
 
 namespace ddprun::status {
 
@@ -17,35 +18,57 @@ namespace {
 
 using inspect::Collective;
 
-// Returns the collective that most ranks wait in.
-std::optional<Collective> common_collective(const JobStatus& job) {
-  std::map<std::string, std::pair<int, const Collective*>> counted;
-  for (const NodeStatus& node : job.here) {
-    for (const WorkerStatus& worker : node.workers) {
-      const auto& collective = worker.view.collective;
-      if (!collective || !collective->pending) continue;
-      auto& [count, first] = counted[inspect::describe(*collective)];
-      ++count;
-      if (first == nullptr) first = &*collective;
-    }
-  }
-  const auto most = std::ranges::max_element(counted, {}, [](const auto& each) { return each.second.first; });
-  return most == counted.end() ? std::nullopt : std::optional(*most->second.second);
+// What most ranks wait in: a collective that torch records, or another call.
+struct Common {
+  int count = 0;
+  const Collective* collective = nullptr;
+  std::string call{};
+};
+
+bool is_pending(const WorkerStatus& worker) {
+  return worker.view.collective && worker.view.collective->pending;
 }
 
-Blame blame_of(const WorkerStatus& worker, const std::optional<Collective>& common) {
+Common find_common(const JobStatus& job) {
+  std::map<std::string, Common> counted;
+  for_each_worker(job, [&](const NodeStatus&, const WorkerStatus& worker) {
+    const bool recorded = is_pending(worker);
+    const std::string call =
+        recorded ? inspect::describe(*worker.view.collective) : inspect::waiting_call(worker.view);
+    if (call.empty()) return;
+    Common& found = counted[call];
+    ++found.count;
+    if (recorded) found.collective = &*worker.view.collective;
+    found.call = call;
+  });
+  const auto order = [](const auto& each) {
+    return std::pair(each.second.count, each.second.collective != nullptr);
+  };
+  const auto most = std::ranges::max_element(counted, {}, order);
+  return most == counted.end() ? Common{} : most->second;
+}
+
+Blame blame_of(const WorkerStatus& worker, const Common& common, const std::set<int>& crossed) {
   const inspect::RankView& view = worker.view;
   if (worker.pid == 0) return Blame::ended;
   if (!view.raised.empty()) return Blame::raised;
   if (view.ending) return Blame::ending;
   if (view.process.starts_with("stopped") || view.process.starts_with("traced")) return Blame::elsewhere;
-  if (!view.collective && view.nccl) return view.nccl->behind > 0 ? Blame::behind : Blame::waiting;
-  if (!view.collective || !view.collective->pending) return Blame::elsewhere;
+  if (!is_pending(worker)) {
+    if (inspect::at_prompt(view)) return Blame::prompt;
+    const std::string call = inspect::waiting_call(view);
+    if (!call.empty()) return call == common.call ? Blame::waiting : Blame::mismatched;
+    if (!view.collective && view.nccl) return view.nccl->behind > 0 ? Blame::behind : Blame::waiting;
+    return Blame::elsewhere;
+  }
+  if (crossed.contains(worker.rank)) return Blame::crossed;
+  if (common.collective == nullptr) return Blame::mismatched;
   const Collective& own = *view.collective;
-  if (own.group != common->group || own.sequence > common->sequence) return Blame::waiting;
-  if (own.sequence < common->sequence) return Blame::behind;
-  return own.operation == common->operation && own.sizes == common->sizes ? Blame::waiting
-                                                                          : Blame::mismatched;
+  if (own.group != common.collective->group || own.sequence > common.collective->sequence)
+    return Blame::waiting;
+  if (own.sequence < common.collective->sequence) return Blame::behind;
+  const bool same = own.operation == common.collective->operation && own.sizes == common.collective->sizes;
+  return same ? Blame::waiting : Blame::mismatched;
 }
 
 std::string place_of(const WorkerStatus& worker) {
@@ -56,22 +79,21 @@ std::string place_of(const WorkerStatus& worker) {
 }  // namespace
 
 std::vector<RankGroup> group_ranks(const JobStatus& job) {
-  const auto common = common_collective(job);
+  const Common common = find_common(job);
+  const std::set<int> crossed = find_crossed(job);
   std::map<std::pair<Blame, std::string>, RankGroup> found;
-  for (const NodeStatus& node : job.here) {
-    for (const WorkerStatus& worker : node.workers) {
-      const Blame blame = blame_of(worker, common);
-      std::string place = place_of(worker);
-      RankGroup& group = found[{blame, place}];
-      if (group.first == nullptr || worker.rank < group.first->rank) {
-        group.first = &worker;
-        group.host = node.host;
-      }
-      group.blame = blame;
-      group.ranks.push_back(worker.rank);
-      group.place = std::move(place);
+  for_each_worker(job, [&](const NodeStatus& node, const WorkerStatus& worker) {
+    const Blame blame = blame_of(worker, common, crossed);
+    std::string place = place_of(worker);
+    RankGroup& group = found[{blame, place}];
+    if (group.first == nullptr || worker.rank < group.first->rank) {
+      group.first = &worker;
+      group.host = node.host;
     }
-  }
+    group.blame = blame;
+    group.ranks.push_back(worker.rank);
+    group.place = std::move(place);
+  });
   std::vector<RankGroup> groups;
   for (auto& [key, group] : found) {
     std::ranges::sort(group.ranks);

@@ -14,9 +14,11 @@ enum class Blame {
   raised,      // an exception is on its way, and something holds it up
   ending,      // script is over, and the process stays
   ended,       // process has ended
-  elsewhere,   // in no collective
-  mismatched,  // in another collective than most, of the same number in the same group
+  prompt,      // at a prompt of Python's debugger
+  elsewhere,   // in no collective, and in no other call that waits for ranks
+  mismatched,  // in another call than most, or another collective of the same number in the same group
   behind,      // in an earlier one
+  crossed,     // waits in one group for a rank that waits for it in another
   waiting,     // for others
 };
 

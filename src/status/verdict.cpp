@@ -13,6 +13,7 @@ namespace ddprun::status {
 namespace {
 
 constexpr std::size_t k_most_groups = 12, k_most_calls = 14;  // with them a report shows all of it
+constexpr std::size_t k_most_lines = 29;                      // as many as a report shows
 
 std::string verb(const RankGroup& group, std::string place) {
   if (group.ranks.size() == 1) return place;
@@ -34,13 +35,31 @@ std::string native_stack_of(const RankGroup& group) {
   return text;
 }
 
-std::string stack_of(const RankGroup& group) {
-  if (group.first->view.stack.empty()) return native_stack_of(group);
-  std::string text = fmt::format("stack of rank {}, innermost call first:\n", group.first->rank);
-  const std::vector<inspect::Frame>& stack = group.first->view.stack;
-  for (const inspect::Frame& frame : std::span(stack).first(std::min(stack.size(), k_most_calls)))
+std::string frames_of(const std::vector<inspect::Frame>& stack, std::size_t most) {
+  std::string text;
+  for (const inspect::Frame& frame : std::span(stack).first(std::min(stack.size(), most)))
     text += fmt::format("  {}:{} in {}\n", printable(frame.file, 300), frame.line,
                         printable(frame.function, 120));
+  return text;
+}
+
+std::string stack_of(const RankGroup& group) {
+  const inspect::RankView& view = group.first->view;
+  if (view.stack.empty()) return native_stack_of(group);
+  const std::string thread = view.thread.empty() ? "" : ", thread " + printable(view.thread, 64);
+  return fmt::format("stack of rank {}{}, innermost call first:\n", group.first->rank, thread) +
+         frames_of(view.stack, k_most_calls);
+}
+
+// The other threads of the user's own, as far as the report has room for them.
+std::string other_stacks_of(const RankGroup& group, std::size_t lines) {
+  std::string text;
+  for (const inspect::Thread& thread : group.first->view.others) {
+    if (lines + 2 > k_most_lines) break;
+    const std::string frames = frames_of(thread.stack, k_most_lines - lines - 1);
+    text += fmt::format("its thread {}:\n", printable(thread.name, 64)) + frames;
+    lines += 1 + static_cast<std::size_t>(std::ranges::count(frames, '\n'));
+  }
   return text;
 }
 
@@ -49,14 +68,33 @@ std::string places_of(const std::vector<RankGroup>& groups, const RankGroup& bla
   for (std::size_t i = 0; i < groups.size() && i < k_most_groups; ++i) text += line_of(groups[i]) + "\n";
   if (groups.size() > k_most_groups) text += fmt::format("{} more places\n", groups.size() - k_most_groups);
   if (!job.silent.empty()) text += "no answer from " + printable(join(job.silent, ", "), 400) + "\n";
-  return text + stack_of(blamed);
+  text += stack_of(blamed);
+  return text + other_stacks_of(blamed, static_cast<std::size_t>(std::ranges::count(text, '\n')));
+}
+
+// All are there, in the same call.
+std::string hint_for_waiting(const WorkerStatus& worker) {
+  const bool recorded = worker.view.collective && worker.view.collective->pending;
+  const std::string call = recorded ? "" : inspect::waiting_call(worker.view);
+  if (call == "init_process_group")
+    return "every rank waits for more ranks: leave out world_size= and rank=, which ddprun sets in the "
+           "environment, or the backend's network does not connect them";
+  if (call.starts_with("store."))
+    return "no rank sets the key that all wait for; a rank that waits for it cannot set it";
+  return "no rank is missing: the network or the backend does not deliver; NCCL_DEBUG=INFO shows NCCL's "
+         "connections";
 }
 
 // Python's main thread waits for the threads that are no daemons before it exits.
 bool waits_for_thread(const inspect::RankView& view) {
-  return std::ranges::any_of(view.stack, [](const inspect::Frame& frame) {
-    return frame.function == "_shutdown" && frame.file.ends_with("threading.py");
-  });
+  const bool shows_it = !view.thread.empty();  // instead of the main thread, which waits for it
+  return shows_it || std::ranges::any_of(view.stack, [](const inspect::Frame& frame) {
+           return frame.function == "_shutdown" && frame.file.ends_with("threading.py");
+         });
+}
+
+bool is_stopped(Blame blame, const WorkerStatus& worker) {
+  return (blame == Blame::elsewhere || blame == Blame::behind) && worker.view.process.starts_with("stopped");
 }
 
 std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string& host) {
@@ -76,14 +114,19 @@ std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string&
              "script";
     case Blame::mismatched:
       return "all ranks must call the same collectives, in the same order and with the same sizes";
+    case Blame::crossed:
+      return "the ranks use these process groups in different orders, so that each waits for the other; all "
+             "ranks must use the groups that they share in the same order";
+    case Blame::prompt:
+      return "it waits for input: answer it (c continues), or remove breakpoint() from the script; "
+             "torch.distributed.breakpoint() stops one rank and lets the others wait";
     case Blame::waiting:
-      return "no rank is missing: the network or the backend does not deliver; NCCL_DEBUG=INFO shows NCCL's "
-             "connections";
+      return hint_for_waiting(worker);
     case Blame::elsewhere:
     case Blame::behind:
       break;
   }
-  if (worker.view.process.starts_with("stopped"))
+  if (is_stopped(blame, worker))
     return fmt::format("kill -CONT {} on {} continues it", worker.pid, printable(host, 128));
   return "its stack shows what it is waiting for";
 }
@@ -103,7 +146,12 @@ std::optional<Verdict> make_verdict(const JobStatus& job, const std::string& why
                   blamed.first->gpu,
                   {},
                   places_of(groups, blamed, job),
-                  hint_for(groups.front().blame, *blamed.first, blamed.host)};
+                  hint_for(groups.front().blame, *blamed.first, blamed.host),
+                  {}};
+  verdict.hint_after =
+      is_stopped(groups.front().blame, *blamed.first)
+          ? "a signal had stopped it (SIGSTOP or SIGTSTP, from kill, a debugger or the scheduler)"
+          : verdict.hint;
   const bool one = blamed.ranks.size() == 1;
   verdict.reason =
       one ? "it " + blamed.place : fmt::format("{} {}", name_of(blamed), verb(blamed, blamed.place));
@@ -112,6 +160,10 @@ std::optional<Verdict> make_verdict(const JobStatus& job, const std::string& why
   }
   verdict.reason += "; " + why;
   return verdict;
+}
+
+std::string describe(const Verdict& verdict) {
+  return fmt::format("rank {} on {} hangs: {}", verdict.rank, verdict.host, verdict.reason);
 }
 
 std::optional<EarlyExitNotice> describe_early_exit(const JobStatus& job, const std::string& why) {

@@ -14,10 +14,13 @@ struct Verdict {
   std::string host;
   int pid = 0;
   std::string gpu;
-  std::string reason;  // follows "rank 1 on n2 hangs: "
-  std::string places;  // a line for each group of ranks, then the stack of the one to blame
-  std::string hint;
+  std::string reason;      // follows "rank 1 on n2 hangs: "
+  std::string places;      // a line for each group of ranks, then the stack of the one to blame
+  std::string hint;        // while it is there
+  std::string hint_after;  // once it has been ended
 };
+
+std::string describe(const Verdict& verdict);  // "rank 1 on n2 hangs: it is at train.py:8, ..."
 
 // Returns the verdict. `why`: how it is known, "no rank has shown a sign of life for 20s". nullopt without
 // any rank.

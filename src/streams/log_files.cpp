@@ -109,7 +109,8 @@ LogFiles::LogFiles(boost::asio::io_context& context, std::shared_ptr<const plan:
       limit_timer_(context) {}
 
 void LogFiles::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan) {
-  if (!output::wants_files(options_) || plan_ == plan) return;
+  const bool has_begun = plan_ == plan && !attempt_folder_.empty();  // else it failed for another worker
+  if (!output::wants_files(options_) || has_begun) return;
   plan_ = std::move(plan);
   const plan::Assignment& assignment = plan_->assignment;
   attempt_folder_.clear();
@@ -126,10 +127,19 @@ void LogFiles::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan) {
       if (layout == output::LogLayout::torchrun)
         make_folders(fmt::format("{}/{}", folder, assigned.local_rank.value));
     }
+    if (layout == output::LogLayout::torchrun) make_filtered_files(folder);
     return std::string();
   });
   attempt_folder_ = folder;
   filtered_.clear();
+}
+
+// As torchrun's they are there from the start, and stay empty without --tee. In a child.
+void LogFiles::make_filtered_files(const std::string& folder) const {
+  for (const output::Stream stream : {output::Stream::output, output::Stream::error}) {
+    if (!output::filters_of(options_, stream).empty())
+      os::open_log_file(folder + "/" + output::filtered_file_name(stream));
+  }
 }
 
 // In a child.

@@ -72,6 +72,7 @@ class LogFiles {
   std::string make_run_folder() const;
   void tell_run_folder() const;
   static void point_to_latest(const std::filesystem::path& folder);
+  void make_filtered_files(const std::string& folder) const;
   os::LogWriter& writer();
   os::Fd open_pipe(const std::string& path, int& id);
   std::shared_ptr<FileCopy> open_copy(const std::string& path);

@@ -84,6 +84,13 @@ constexpr KnownFailure k_known[] = {
      {"error: unrecognized arguments: --", "No such option: --", "Unknown command line flag"},
      "the script does not have this argument",
      "write options of ddprun before the script, as in ddprun --nproc-per-node 2 train.py"},
+    {"debugger",
+     {"bdb.BdbQuit"},
+     "of several workers only rank 0 reads what is typed, and breakpoint() ends in the others at once",
+     "call torch.distributed.breakpoint(), at which the other ranks wait for rank 0, or start one worker "
+     "(--nproc-per-node 1)",
+     k_all_lines,
+     2},
     {"no-module",
      {"ModuleNotFoundError: No module named"},
      "the Python that ran the worker does not find this module",

@@ -115,8 +115,10 @@ std::string describe(const Failure& failure) {
                        failure.host, options::signal_name(failure.status.value));
   }
   const std::string memory = failure.out_of_memory.empty() ? "" : ", out of memory";
-  return fmt::format("rank {} on {} {}{}", failure.rank.value, failure.host, describe(failure.status),
-                     memory);
+  const std::string because =
+      failure.because.empty() ? "" : ": " + printable(failure.because, k_reason_width);
+  return fmt::format("rank {} on {} {}{}{}", failure.rank.value, failure.host, describe(failure.status),
+                     memory, because);
 }
 
 std::string describe(const Cause& cause) {

@@ -32,9 +32,11 @@ struct Failure {
   std::string gpu{};                    // its share of the visible devices: "3", "GPU-5c2f..."; empty: none
   std::string out_of_memory{};  // limit it was killed at: "the cgroup's limit of 4.0 GiB"; empty: none
   std::string environment{};    // "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3", as far as it is known
-  std::string log_file{};       // file with all it wrote; empty: none
-  bool after_stop = false;      // ended after it was told to stop
-  std::vector<int> alike{};     // other ranks that ended in the same way
+  std::string log_file{};       // where all it wrote is kept; empty: nowhere
+  std::string because{};        // "rank 1 on n1 had exited with code 0 0.1 s before": what others show of it
+  std::string collective{};  // that it was in, as torch's flight recorder shows: "all_reduce #7 (10 float)"
+  bool after_stop = false;   // it ended after it was told to stop
+  std::vector<int> alike{};  // other ranks that ended in the same way
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 

@@ -100,6 +100,16 @@ std::string render_report(const Cause& cause, const UsedRestarts& restarts) {
   return text;
 }
 
+std::string describe(const Hang& hang) {
+  return fmt::format("found at {}, after which the job went on: {}", describe_time(hang.unix_milliseconds),
+                     printable(hang.what, k_line_width));
+}
+
+std::string describe_wait_after_key(Milliseconds grace) {
+  return fmt::format("waiting up to {} for the workers to stop; ^C again kills them",
+                     describe_duration(grace));
+}
+
 std::string name_ranks(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + facts::render_cpu_list(ranks);
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "supervise/killed_ranks.hpp"
 #include "supervise/outcome.hpp"
 #include "supervise/restart_policy.hpp"
 
@@ -26,6 +27,9 @@ std::string describe_running(const std::vector<int>& running, int world_size);
 // with a line end; empty for success and if there is nothing to say.
 std::string render_restarts(const UsedRestarts& restarts, const Cause& cause);
 
+// What is said at once where ^C is typed: "waiting up to 30 s for the workers to stop; ..."
+std::string describe_wait_after_key(Milliseconds grace);
+
 std::string name_ranks(const std::vector<int>& ranks);  // ascending: "ranks 0-3,5-511"
 
 // Outcome of --requeue.
@@ -34,6 +38,19 @@ struct Requeuing {
   std::string what{};     // the sentence that is printed
   std::string refusal{};  // answer of the scheduler; empty: it has not refused
 };
+
+// A rank that was found to hang, and the job went on (--on-hang report).
+struct Hang {
+  int rank = 0;
+  std::string host{};
+  int attempt = 0;
+  std::int64_t unix_milliseconds = 0;  // when it was found
+  std::string what{};                  // "rank 1 on n2 hangs: ..."
+  std::string hint{};
+  friend bool operator==(const Hang&, const Hang&) = default;
+};
+// "found at 2026-11-29 10:33:21 UTC, after which the job went on: rank 1 on n2 hangs: ..."
+std::string describe(const Hang& hang);
 
 // End of the job as --report writes it, in one JSON object.
 struct JobEnd {
@@ -49,10 +66,12 @@ struct JobEnd {
   int restarts = 0;
   int max_restarts = 0;
   std::vector<Failure> restarted{};  // failures that the restarts answered
-  std::int64_t began = 0;            // Unix milliseconds
+  std::vector<KilledRanks> killed{};
+  std::int64_t began = 0;  // Unix milliseconds
   std::int64_t ended = 0;
-  int scheduler_restarts = 0;            // number of times that the scheduler had started the job before
-  std::optional<Requeuing> requeuing{};  // nullopt: not asked for
+  int scheduler_restarts = 0;            // how often the scheduler had started the job before
+  std::vector<Hang> hangs{};             // in the order in which they were found
+  std::optional<Requeuing> requeuing{};  // nothing: not asked for
 };
 std::string render_report_json(const JobEnd& end);
 
@@ -62,8 +81,7 @@ std::string render_report_json(const JobEnd& end);
 // writing it).
 std::string parse_error_file(const std::string& text);
 
-// Renders the file that torch's @record would have left for a launcher around ddprun: parse_error_file()
-// reads it.
+// What torchrun would have left for a launcher around it: the worker's own error where it wrote one.
 std::string render_error_file(const Cause& cause);
 
 // Returns "rank 3 on n2 exited with code 1; starting all workers again", or "again in 4 s".

@@ -1,5 +1,6 @@
 // A job's end for programs: --report FILE, and torch's error files, a worker's and that of a launcher around
 // ddprun.
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -40,6 +41,15 @@ OrderedJson to_short_json(const Failure& failure) {
           {"signal", signal_json(failure.status)}};
 }
 
+OrderedJson to_json(const Hang& hang) {
+  return {{"what", hang.what},
+          {"host", hang.host},
+          {"rank", hang.rank},
+          {"attempt", hang.attempt},
+          {"time", static_cast<double>(hang.unix_milliseconds) / 1000},
+          {"hint", or_null(hang.hint)}};
+}
+
 OrderedJson to_json(const std::optional<Requeuing>& requeuing) {
   if (!requeuing) return {};
   return {{"asked", requeuing->asked},
@@ -64,10 +74,20 @@ OrderedJson to_json(const Failure& failure) {
           {"out_of_memory", or_null(failure.out_of_memory)},
           {"error", or_null(failure.message)},
           {"last_lines", failure.last_lines},
+          {"collective", or_null(failure.collective)},
           {"environment", or_null(failure.environment)},
           {"log_file", or_null(failure.log_file)},
           {"hint", or_null(failure.hint)},
           {"ranks_alike", failure.alike}};
+}
+
+OrderedJson to_json(const KilledRanks& killed) {
+  return {{"what", describe(killed)},
+          {"ranks", killed.ranks},
+          {"host", killed.host},
+          {"signal", options::signal_name(killed.signal)},
+          {"seconds", static_cast<double>(killed.after.count()) / 1000},
+          {"place", or_null(killed.place)}};
 }
 
 using Json = nlohmann::json;
@@ -90,8 +110,12 @@ std::string render_report_json(const JobEnd& end) {
   const bool failed = failed_worker || !cause.failure.host.empty();
   OrderedJson others = OrderedJson::array();
   for (const Failure& other : end.others) others.push_back(to_json(other));
+  OrderedJson killed = OrderedJson::array();
+  for (const KilledRanks& each : end.killed) killed.push_back(to_json(each));
   OrderedJson restarted = OrderedJson::array();
   for (const Failure& each : end.restarted) restarted.push_back(to_short_json(each));
+  OrderedJson hangs = OrderedJson::array();
+  for (const Hang& each : end.hangs) hangs.push_back(to_json(each));
   return dump({{"version", 1},
                {"job", end.job},
                {"result", k_kinds.at(static_cast<std::size_t>(cause.kind))},
@@ -110,6 +134,8 @@ std::string render_report_json(const JobEnd& end) {
                {"failure", failed ? to_json(cause.failure) : OrderedJson()},
                {"other_failures", others},
                {"stopped_ranks", end.victims},
+               {"hangs", hangs},
+               {"killed_ranks", killed},
                {"scheduler_restarts", end.scheduler_restarts},
                {"requeue", to_json(end.requeuing)},
                {"remarks", end.remarks},
@@ -117,13 +143,38 @@ std::string render_report_json(const JobEnd& end) {
               2);
 }
 
+namespace {
+
+// "ValueError: bad" of a traceback as Python prints it: what follows the last frame, with the type's name
+// alone as torch writes it. Whole where there is no frame.
+std::string error_of_traceback(const std::string& traceback) {
+  const std::vector<std::string> lines = split(traceback, '\n');
+  const auto is_frame = [](const std::string& line) { return line.starts_with("  File \""); };
+  const auto frame = std::find_if(lines.rbegin(), lines.rend(), is_frame).base();
+  if (frame == lines.begin()) return std::string(trim(traceback));
+  const auto error =
+      std::find_if(frame, lines.end(), [](const std::string& line) { return !line.starts_with("    "); });
+  std::string text(trim(join({error, lines.end()}, "\n")));
+  const std::size_t end = text.find_first_of(": \n");
+  const std::size_t dot = text.substr(0, end).rfind('.');
+  return dot == std::string::npos ? text : text.substr(dot + 1);
+}
+
+}  // namespace
+
 std::string render_error_file(const Cause& cause) {
   const Failure& failure = cause.failure;
+  const std::string own = error_of_traceback(failure.message);
   std::string traceback = failure.message.empty() ? join(failure.last_lines, "\n") : failure.message;
   const std::string seconds = std::to_string(failure.unix_milliseconds / 1000);
+  // Of a worker's failure the traceback says more.
+  const bool by_worker = cause.kind == Cause::Kind::worker_failed;
+  const std::string described = describe(cause);
+  const std::string hint = by_worker || cause.hint.empty() ? "" : "\nhint: " + cause.hint;
   const OrderedJson extra = {{"py_callstack", std::move(traceback)}, {"timestamp", seconds}};
-  const OrderedJson message = {
-      {"message", describe(cause)}, {"errorCode", exit_code_of(cause)}, {"extraInfo", extra}};
+  const OrderedJson message = {{"message", by_worker && !own.empty() ? own : described + hint},
+                               {"errorCode", exit_code_of(cause)},
+                               {"extraInfo", extra}};
   return dump({{"message", message}}, -1);
 }
 

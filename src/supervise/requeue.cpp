@@ -46,6 +46,10 @@ RequeueDecision decide_requeue(const options::TimeLimitOptions& options, const C
                         traits != nullptr ? " " : "", traits != nullptr ? traits->name : ""),
             requeue_hint(facts.scheduler)};
   }
+  if (!facts.shown) {
+    return {false, fmt::format("{} is not requeued: the scheduler does not show it", job),
+            "requeue it by hand with scontrol requeue, an element of an array as ARRAY_TASK"};
+  }
   const int most = options.requeue->value;
   if (most > 0 && facts.restarts >= most) {
     return {false,

@@ -13,7 +13,8 @@ namespace ddprun::supervise {
 // End of the job, as far as it matters here.
 struct RequeueFacts {
   facts::Scheduler scheduler = facts::Scheduler::none;
-  std::string job;             // empty: in none
+  std::string job;             // the name by which the scheduler's programs mean it alone; empty: in none
+  bool shown = true;           // those programs show it by that name
   int restarts = 0;            // number of times that the scheduler had started the job before
   bool warned = false;         // the workers had the signal of --signal-before-end
   bool at_time_limit = false;  // stopped_by_signal: the scheduler did it at the job's time limit

@@ -1,11 +1,15 @@
 #include "supervise/root_cause.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <set>
 #include <string_view>
 
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
 #include "supervise/last_words.hpp"
 
 namespace ddprun::supervise {
@@ -27,6 +31,10 @@ constexpr std::string_view k_peer_words[] = {
     "Failed to recv, got 0 bytes",
     "Application timeout caused pair closure",
 };
+
+// Of gloo, NCCL's watchdog and torch's store.
+constexpr std::string_view k_waited_words[] = {
+    "Timed out waiting", "Watchdog caught collective operation timeout", "wait timeout after"};
 
 // Words of a worker that was told to stop.
 constexpr std::string_view k_stop_words[] = {
@@ -53,6 +61,19 @@ bool has_traceback(const std::vector<std::string>& lines) {
   });
 }
 
+// "all_reduce" of a traceback through torch's distributed_c10d.py: the function that the script has called.
+std::string torch_call(const std::vector<std::string>& lines) {
+  constexpr std::string_view k_file = "torch/distributed/distributed_c10d.py\", line ";
+  std::string call;
+  for (const std::string& line : lines) {
+    const std::size_t file = line.find(k_file), in = line.rfind(", in ");
+    if (file != std::string::npos && in != std::string::npos && in > file && call.empty())
+      call = line.substr(in + 5);
+    if (line.find("Traceback (most recent call last)") != std::string::npos) call.clear();
+  }
+  return call;
+}
+
 bool are_alike(const Failure& a, const Failure& b) {
   return a.status == b.status && a.out_of_memory.empty() == b.out_of_memory.empty() &&
          without_numbers(last_words(a)) == without_numbers(last_words(b));
@@ -64,6 +85,28 @@ void add_alike(Failure& failure, const Failure& other) {
 }
 
 }  // namespace
+
+void explain_by_early_ends(Failure& failure, const std::vector<EarlyEnd>& ended) {
+  if (ended.empty() || crashed(failure.status) || !failure.out_of_memory.empty()) return;
+  const std::vector<std::string> words = words_of(failure);
+  if (!has_any(words, k_peer_words) && !has_any(words, k_waited_words)) return;
+  const auto last = std::ranges::min_element(ended, {}, &EarlyEnd::before);
+  std::vector<int> ranks;
+  for (const EarlyEnd& each : ended) ranks.push_back(each.rank);
+  std::ranges::sort(ranks);
+  const std::string ago = fmt::format("{:.1f} s before", static_cast<double>(last->before.count()) / 1000);
+  const std::string who = ranks.size() == 1 ? fmt::format("rank {} on {}", last->rank, last->host)
+                                            : "ranks " + facts::render_cpu_list(ranks);
+  failure.because =
+      fmt::format("{} had exited with code 0{} {}", who, ranks.size() == 1 ? "" : ", the last one", ago);
+  const std::string call = failure.collective.empty() ? torch_call(words) : failure.collective;
+  if (!call.empty())
+    failure.because += fmt::format(", while rank {} was in {}", failure.rank.value, printable(call, 128));
+  failure.hint =
+      "all ranks must make the same collective calls; a rank with fewer batches ends early (drop_last=True, "
+      "or "
+      "torch.distributed.algorithms.Join)";
+}
 
 Evidence evidence_of(const Failure& failure) {
   const std::vector<std::string> words = words_of(failure);

@@ -11,6 +11,7 @@
 //   stopped    it was told to stop, and did
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/duration.hpp"
@@ -23,6 +24,17 @@ inline constexpr Milliseconds k_cause_window{2000};
 
 enum class Evidence { own_end, own_words, peer_gone, stopped };
 Evidence evidence_of(const Failure& failure);
+
+// A rank that had ended with success, so long before others failed.
+struct EarlyEnd {
+  int rank = 0;
+  std::string host{};
+  Milliseconds before{0};
+};
+
+// Sets `because` and the hint of a failure that misses a peer, or waited for one in vain, where ranks had
+// ended before: their end is why.
+void explain_by_early_ends(Failure& failure, const std::vector<EarlyEnd>& ended);
 
 struct RankedFailures {
   Failure cause;                // with the ranks that ended alike in `alike`

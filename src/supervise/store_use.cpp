@@ -2,11 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "plan/worker_command.hpp"
 
 namespace ddprun::supervise {
 
 bool starts_python(const std::vector<std::string>& command) { return plan::starts_python(command); }
+
+bool may_train_together(const std::vector<std::string>& command) {
+  return starts_python(command) && std::ranges::none_of(command, [](const std::string& word) {
+           return word.ends_with("/ddprun/_worker.py");  // packaging/wheel/ddprun
+         });
+}
 
 allocation::Notice describe_silent_store(Milliseconds waited) {
   return {fmt::format("no worker has reached the store within {}; does the script set MASTER_PORT or start "

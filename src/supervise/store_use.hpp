@@ -11,6 +11,9 @@ namespace ddprun::supervise {
 
 // Reports whether a worker is expected to connect: only Python programs are.
 bool starts_python(const std::vector<std::string>& command);
+// Whether it is a script that may have meant to train together: a function of ddprun.launch() runs as often
+// as was asked for.
+bool may_train_together(const std::vector<std::string>& command);
 
 // Describes a store without connections: the workers have been running for `waited`, and one has loaded
 // torch; others may never mean to connect.

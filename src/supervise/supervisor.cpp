@@ -35,8 +35,10 @@ void Supervisor::note_start(const plan::Assignment& assignment) {
   stop_signal_.reset();
   stop_begun_ = false;
   stop_sent_ = false;
+  stop_continued_ = false;
   hurry_ = false;
   killed_ = false;
+  look_at_.reset();
   stuck_reported_ = false;
   forwarded_.clear();
   requests_.clear();
@@ -79,6 +81,18 @@ void Supervisor::note_delivery(int signal, bool pass_on) {
   stop_sent_ = stop_sent_ || !pass_on;
 }
 
+void Supervisor::extend_grace(Milliseconds grace) {
+  if (grace <= grace_) return;
+  grace_ = grace;
+  if (stop_begun_ && !hurry_ && !killed_ && state_ == State::stopping) set_deadlines();
+}
+
+void Supervisor::set_deadlines() {
+  deadline_ = stop_began_ + (hurry_ ? Milliseconds{0} : grace_);
+  look_at_.reset();
+  if (!hurry_ && grace_ > 2 * k_look_before) look_at_ = *deadline_ - k_look_before;
+}
+
 void Supervisor::note_terminal() { has_terminal_ = true; }
 
 std::vector<SupervisorAction> Supervisor::decide(TimePoint now) {
@@ -96,8 +110,11 @@ std::vector<SupervisorAction> Supervisor::decide(TimePoint now) {
 }
 
 std::optional<TimePoint> Supervisor::deadline() const {
-  if (deadline_ && held_until_) return std::min(*deadline_, *held_until_);
-  return deadline_ ? deadline_ : held_until_;
+  std::optional<TimePoint> soonest = deadline_;
+  for (const auto& each : {held_until_, look_at_}) {
+    if (each) soonest = std::min(*each, soonest.value_or(*each));
+  }
+  return soonest;
 }
 
 std::optional<ExitStatus> Supervisor::status(std::size_t worker) const { return workers_.at(worker).ended; }
@@ -162,17 +179,30 @@ void Supervisor::signal_all(int signal, std::vector<SupervisorAction>& actions) 
   }
 }
 
+void Supervisor::continue_all(std::vector<SupervisorAction>& actions) const {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].running) actions.push_back(act::ContinueWorker{i});
+  }
+}
+
 void Supervisor::stop(std::vector<SupervisorAction>& actions, TimePoint now) {
   if (!stop_begun_) {
     stop_begun_ = true;
     state_ = State::stopping;
-    deadline_ = now + (hurry_ ? Milliseconds{0} : grace_);
+    stop_began_ = now;
+    set_deadlines();
   }
-  if (!stop_sent_ && delivery_ == Delivery::by_us) {
-    stop_sent_ = true;
-    signal_all(*stop_signal_, actions);
+  if (!stop_continued_ && delivery_ == Delivery::by_us) {
+    stop_continued_ = true;
+    if (!std::exchange(stop_sent_, true)) signal_all(*stop_signal_, actions);
+    continue_all(actions);
+  }
+  if (look_at_ && now >= *look_at_) {
+    look_at_.reset();
+    if (!all_ended()) actions.push_back(act::LookWhereTheyAre{});
   }
   if (!deadline_ || now < *deadline_) return;
+  look_at_.reset();
   if (killed_) {
     deadline_.reset();
     stuck_reported_ = true;
@@ -183,16 +213,22 @@ void Supervisor::stop(std::vector<SupervisorAction>& actions, TimePoint now) {
   }
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (!workers_[i].running) continue;
-    stuck_reported_ ? actions.push_back(act::ReportStuck{i}) : actions.push_back(act::KillGroup{i});
+    if (stuck_reported_) {
+      actions.push_back(act::ReportStuck{i});
+    } else {
+      actions.push_back(
+          act::KillGroup{i, *stop_signal_, std::chrono::floor<Milliseconds>(now - stop_began_)});
+    }
   }
 }
 
 void Supervisor::sweep(std::vector<SupervisorAction>& actions, TimePoint now) {
   if (state_ != State::sweeping) {
     state_ = State::sweeping;
+    look_at_.reset();
     deadline_ = now + k_sweep_grace;
     descendants_.reset();
-    actions.push_back(act::SignalDescendants{hurry_ ? SIGKILL : SIGTERM});
+    actions.push_back(act::SignalDescendants{hurry_ ? SIGKILL : SIGTERM, all_succeeded()});
     return;
   }
   if (descendants_ == 0U || (sweeps_ >= k_sweep_limit && descendants_)) return finish(actions);

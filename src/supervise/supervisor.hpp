@@ -4,11 +4,12 @@
 //
 //   running   some main process lives and nobody asked to stop. The first failure is reported once; the
 //             others keep running until the coordinator says stop, so that one host decides for all.
-//   stopping  the main processes got the stop signal, from us or from whoever sent it to us; at the end of
-//             the grace period their process groups are killed. A main process that ends is not signalled
-//             again: its data loaders are not ours to hurry while a sibling writes its checkpoint. One that
-//             is there k_stuck_after its SIGKILL is reported and waited for: the coordinator, whose stop has
-//             a limit, decides whether the job continues without it.
+//   stopping  the main processes got the stop signal, from us or from whoever sent it to us, and SIGCONT
+//             after it where they were stopped; at the end of the grace period their process groups are
+//             killed. A main process that ends is not signalled again: its data loaders are not ours to hurry
+//             while a sibling writes its checkpoint. One that is there k_stuck_after its SIGKILL is reported
+//             and waited for: whether the job goes on without it is for the coordinator, whose stop has a
+//             limit.
 //   sweeping  every main process has ended. Whatever they left behind (their groups, processes that
 //             escaped by setsid) gets SIGTERM, a short while later SIGKILL, until nothing is left.
 //   idle      nothing of ours runs. The end of the attempt has been reported: succeeded, or stopped.
@@ -45,11 +46,18 @@ struct SignalWorker {  // signals its main process only
   std::size_t worker;
   int signal;
 };
-struct KillGroup {  // SIGKILL to the worker's process group
+struct ContinueWorker {  // SIGCONT, if its main process is stopped: else the signal would wait
   std::size_t worker;
+};
+struct LookWhereTheyAre {};  // some are about to be killed
+struct KillGroup {           // SIGKILL to the worker's process group
+  std::size_t worker;
+  int signal = 0;         // that had asked it to end
+  Milliseconds after{0};  // it
 };
 struct SignalDescendants {  // every process below us but the main processes; answer with note_descendants
   int signal;
+  bool after_success = false;  // every main process has ended with 0, and nothing was signalled before
 };
 struct ReportFailure {  // the first failure of this attempt on this host
   std::size_t worker;
@@ -65,13 +73,16 @@ struct ReportSuccess {};
 struct ReportStopped {};
 }  // namespace act
 
-using SupervisorAction = std::variant<act::Spawn, act::SignalWorker, act::KillGroup, act::SignalDescendants,
-                                      act::ReportFailure, act::ReportRequest, act::ReportStuck,
-                                      act::ReportLeftBehind, act::ReportSuccess, act::ReportStopped>;
+using SupervisorAction =
+    std::variant<act::Spawn, act::SignalWorker, act::ContinueWorker, act::LookWhereTheyAre, act::KillGroup,
+                 act::SignalDescendants, act::ReportFailure, act::ReportRequest, act::ReportStuck,
+                 act::ReportLeftBehind, act::ReportSuccess, act::ReportStopped>;
 
 // Time after which a killed process that is still there is reported: exits that free much memory take a
 // second.
 inline constexpr Milliseconds k_stuck_after{3000};
+// How long before they are killed it is looked at where they are.
+inline constexpr Milliseconds k_look_before{2000};
 // Number of times that surviving main processes are killed, a second apart, before they are left behind.
 inline constexpr int k_sweep_limit = 10;
 inline constexpr Milliseconds k_sweep_grace{1000};  // also from SIGTERM to the first SIGKILL
@@ -92,6 +103,8 @@ class Supervisor {
   // Notes whether a signal has to be passed on to the main processes, or they have it already. One that the
   // stop has brought them is not passed on again.
   void note_delivery(int signal, bool pass_on);
+  // Between the stop signal and the kill, from now on; also for a stop that is under way, unless it hurries.
+  void extend_grace(Milliseconds grace);
   void note_terminal();  // the only worker has it
 
   std::vector<SupervisorAction> decide(TimePoint now);
@@ -118,7 +131,9 @@ class Supervisor {
   std::optional<int> request_behind(const ExitStatus& status) const;
   void pass_on_signals(std::vector<SupervisorAction>& actions);
   void stop(std::vector<SupervisorAction>& actions, TimePoint now);
+  void set_deadlines();
   void signal_all(int signal, std::vector<SupervisorAction>& actions) const;
+  void continue_all(std::vector<SupervisorAction>& actions) const;
   void sweep(std::vector<SupervisorAction>& actions, TimePoint now);
   void finish(std::vector<SupervisorAction>& actions);
   bool all_ended() const;
@@ -133,12 +148,15 @@ class Supervisor {
   std::optional<int> stop_signal_;  // the stop that was asked for
   Delivery delivery_ = Delivery::by_us;
   bool stop_begun_ = false;
-  bool stop_sent_ = false;  // the main processes have the signal
-  std::set<int> requests_;  // signals that ask to end and that the main processes were sent
+  bool stop_sent_ = false;       // the main processes have the signal
+  bool stop_continued_ = false;  // and those of them that were stopped run
+  std::set<int> requests_;       // signals that ask to end and that the main processes were sent
   bool has_terminal_ = false;
   std::optional<TimePoint> held_until_;  // a death that may turn out to be asked for
   bool hurry_ = false;
-  bool killed_ = false;  // the groups of those that did not obey
+  TimePoint stop_began_;
+  std::optional<TimePoint> look_at_;  // where they are, before they are killed
+  bool killed_ = false;               // the groups of those that did not obey
   bool stuck_reported_ = false;
   std::vector<int> forwarded_;
   int sweeps_ = 0;

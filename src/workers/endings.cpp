@@ -2,12 +2,24 @@
 
 #include <algorithm>
 #include <csignal>
+#include <limits>
 #include <utility>
 
+#include "inspect/rank_view.hpp"
 #include "supervise/known_failures.hpp"
 #include "supervise/root_cause.hpp"
 
 namespace ddprun::workers {
+
+namespace {
+
+constexpr std::int64_t k_most_ago = std::numeric_limits<int>::max();
+
+bool was_killed(const ExitStatus& status) {
+  return status.kind == ExitStatus::Kind::signalled && status.value == SIGKILL;
+}
+
+}  // namespace
 
 Endings::Endings(WorkerGroup& workers, std::function<void()> settled)
     : workers_(workers), settled_(std::move(settled)) {}
@@ -18,23 +30,30 @@ void Endings::begin(std::shared_ptr<const plan::LaunchPlan> plan) {
   trouble_.reset();
   stopped_ = stop_in_sight_ = false;
   finished_.clear();
+  finished_ago_.clear();
+  places_.clear();
+  killed_.clear();
 }
 
-void Endings::note_stop_in_sight() {
+void Endings::note_stop_in_sight(TimePoint now) {
   if (std::exchange(stop_in_sight_, true)) return;
   for (const auto& [worker, ended] : ended_) {
-    if (ended.status.success()) finished_.push_back(plan_->planned[worker].rank.value);
+    if (!ended.status.success()) continue;
+    const auto before = std::chrono::floor<Milliseconds>(trouble_.value_or(now) - ended.at).count();
+    finished_.push_back(plan_->planned[worker].rank.value);
+    finished_ago_.push_back(static_cast<int>(std::clamp<std::int64_t>(before, 0, k_most_ago)));
   }
 }
 
 void Endings::note_stop(TimePoint now) {
-  note_stop_in_sight();
+  note_stop_in_sight(now);
   stopped_ = true;
   if (!trouble_) trouble_ = now;
 }
 
 void Endings::note_end(std::size_t worker, const ExitStatus& status, TimePoint now) {
   ended_[worker].status = status;
+  ended_[worker].at = now;
   if (status.success()) return;
   if (!trouble_) trouble_ = now;
   // A later end was caused by the stop that followed the first failure.
@@ -53,8 +72,7 @@ void Endings::describe(std::size_t worker, const ExitStatus& status) {
 void Endings::complete(std::size_t worker, supervise::Failure failure, bool after_stop) {
   failure.after_stop = after_stop;
   failure.gpu = plan_->planned[worker].device;
-  const bool killed = failure.status.kind == ExitStatus::Kind::signalled && failure.status.value == SIGKILL;
-  if (killed) failure.out_of_memory = memory_.explain_kill(failure.pid);
+  if (was_killed(failure.status)) failure.out_of_memory = memory_.explain_kill(failure.pid);
   const std::string hint = supervise::find_failure_hint(failure, plan_->assignment.world_size);
   if (!hint.empty()) failure.hint = hint;
   Ended& ended = ended_[worker];
@@ -83,6 +101,26 @@ std::vector<supervise::Failure> Endings::further(std::optional<GlobalRank> told)
                      return supervise::evidence_of(a) < supervise::evidence_of(b);
                    });
   return supervise::fold_alike(std::move(failures));
+}
+
+void Endings::note_places(const status::NodeStatus& node) {
+  for (const status::WorkerStatus& worker : node.workers)
+    places_[worker.rank] = inspect::describe_place(worker.view);
+}
+
+void Endings::note_kill(std::size_t worker, int signal, Milliseconds after) {
+  const int rank = plan_->planned.at(worker).rank.value;
+  killed_[worker] = {{rank}, {}, signal, after, places_[rank]};
+}
+
+std::vector<supervise::KilledRanks> Endings::killed_ranks() const {
+  std::vector<supervise::KilledRanks> killed;
+  for (const auto& [worker, each] : killed_) {
+    const auto found = ended_.find(worker);
+    const bool obeyed = found != ended_.end() && !was_killed(found->second.status);
+    if (!obeyed) killed.push_back(each);
+  }
+  return supervise::fold_alike(std::move(killed));
 }
 
 std::vector<int> Endings::stopped_ranks() const {

@@ -11,6 +11,8 @@
 #include "base/duration.hpp"
 #include "os/process/oom_watch.hpp"
 #include "plan/launch_plan.hpp"
+#include "status/job_status.hpp"
+#include "supervise/killed_ranks.hpp"
 #include "supervise/outcome.hpp"
 #include "workers/worker_group.hpp"
 
@@ -33,13 +35,22 @@ class Endings {
   // begun it, folded, and the ranks that did not end by themselves.
   std::vector<supervise::Failure> further(std::optional<GlobalRank> told) const;
   std::vector<int> stopped_ranks() const;
-  // Returns the ranks that had ended with success when a stop first was in sight.
-  std::vector<int> finished_ranks() const { return finished_; }
-  void note_stop_in_sight();
+  // The ranks that had ended with success when a stop first was in sight, and how many milliseconds before
+  // that or before the first failure here.
+  const std::vector<int>& finished_ranks() const { return finished_; }
+  const std::vector<int>& finished_ago() const { return finished_ago_; }
+  void note_stop_in_sight(TimePoint now);
+
+  // Where they are, before some are killed; that one is, so long after this signal.
+  void note_places(const status::NodeStatus& node);
+  void note_kill(std::size_t worker, int signal, Milliseconds after);
+  // Those that ended by that, or have not ended, folded.
+  std::vector<supervise::KilledRanks> killed_ranks() const;
 
  private:
   struct Ended {
     ExitStatus status;
+    TimePoint at;
     bool describing = false;
     std::optional<supervise::Failure> failure;
     std::vector<std::function<void(const supervise::Failure&)>> waiting;
@@ -56,7 +67,9 @@ class Endings {
   std::optional<TimePoint> trouble_;  // the first failure or the stop
   bool stopped_ = false;
   bool stop_in_sight_ = false;
-  std::vector<int> finished_;
+  std::vector<int> finished_, finished_ago_;
+  std::map<int, std::string> places_;  // by rank
+  std::map<std::size_t, supervise::KilledRanks> killed_;
   int pending_ = 0;
 };
 

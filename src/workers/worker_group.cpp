@@ -11,6 +11,7 @@
 
 #include "allocation/detection/started.hpp"
 #include "base/error.hpp"
+#include "inspect/flight_record.hpp"
 #include "net/bound_socket.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
@@ -31,6 +32,15 @@ namespace {
 // Time that the last output of a process that a worker left behind is waited for.
 constexpr Milliseconds k_pipe_grace{250};
 constexpr std::size_t k_error_file_limit = std::size_t{16} << 20U;  // torch puts the traceback in whole
+
+// What ddprun's module in a worker has left at its end (keep_last_collective).
+std::string read_last_collective(const std::string& prefix) {
+  constexpr std::size_t k_record_limit = std::size_t{64} << 10U;
+  if (prefix.empty()) return {};
+  const auto text = os::try_read_file(prefix + ".record", k_record_limit);
+  const auto collective = text ? inspect::parse_flight_record(*text, 0) : std::nullopt;
+  return collective ? inspect::describe(*collective) : std::string();
+}
 
 // Orphans are our children too, so without children beyond the known ones there is nothing below us.
 bool nothing_is_left(const std::vector<int>& known) {
@@ -56,7 +66,7 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const
       ended_(std::move(ended)),
       agent_id_(os::make_random_id()),
       folder_places_(os::temp_dir_places(facts::find_variable(snapshot, "TMPDIR"), agent_id_)),
-      reaper_(agent_id_, {.holding = rendezvous::k_killing, .folders = folder_places_}),
+      reaper_(agent_id_, {.holding = rendezvous::k_killing, .folders = folder_places_, .host = node_->host}),
       folder_(folder_places_),
       pumps_(context),
       inherited_(os::capture_inherited_descriptors()),
@@ -180,6 +190,7 @@ os::SpawnRequest WorkerGroup::make_request(const plan::LaunchPlan& plan, std::si
                                     inspect_prefix(plan, worker),
                                     logs_.flight_record(),
                                     ras_port_ > 0 ? fmt::format("127.0.0.1:{}", ras_port_) : std::string(),
+                                    terminal_ ? 0 : os::terminal_columns(),
                                     local_store_};
   os::SpawnRequest request;
   const auto changes = plan::make_worker_changes(plan, snapshot_.environment, context);
@@ -334,6 +345,7 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
     failure.last_lines = last_lines(worker);
     for (std::string& line : crash_lines(worker, failure.status))
       failure.last_lines.push_back(std::move(line));
+    failure.collective = read_last_collective(inspect_prefix(worker));
     failure.environment = describe_environment(worker);
     failure.log_file = kept_output(worker);
     failure.hint = hint_of_full_disk(worker);

@@ -56,6 +56,7 @@ class WorkerGroup {
   void before_output(const std::function<void()>& handler);  // calls before workers' output is written
   static os::ChildGroup group_of_workers(const plan::NodeProposal& node);
   void remove_at_end(const os::RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
+  void note_link(int socket, bool open) { open ? reaper_.note_link(socket) : reaper_.forget_link(socket); }
   void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
   void spare_no_more(int helper) { std::erase(helpers_, helper); }
   status::NodeStatus status() const;  // status of this attempt, except what has to be measured
@@ -65,6 +66,7 @@ class WorkerGroup {
                      const std::string& local_store);
   bool start(std::size_t worker);  // false: it could not be started, and `ended` was called; never throws
   void signal(std::size_t worker, int number);
+  void continue_stopped(std::size_t worker);  // SIGCONT to its group, if its main process is stopped
   void kill_group(std::size_t worker);
   // Signals everything below us except the main processes; returns how many there were.
   std::size_t signal_descendants(int number);
@@ -82,6 +84,8 @@ class WorkerGroup {
   // Report one that SIGKILL has not ended `after` it; and processes that the workers left behind.
   supervise::StuckProcess tell_stuck(std::size_t worker, Milliseconds after);
   void tell_left_behind(Milliseconds after);
+  // What the workers have left running and is about to be stopped, but for helpers of Python.
+  void tell_survivors() const;
 
   // Calls once what the worker has written is read, or shortly after its end where its descendants write on;
   // never waits for the reader of our output.

@@ -2,6 +2,7 @@
 #include "allocation/schedulers/slurm_place.hpp"
 #include "event_loop/stop_signals.hpp"
 #include "os/process/held_signals.hpp"
+#include "os/process/process_table.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::workers {
@@ -12,6 +13,14 @@ void WorkerGroup::hold_signals(Worker& worker) const {
   if (!os::hold_signals(worker.child->pid())) return;
   worker.held_signals.emplace(event_loop::stop_signals_of(node_->options),
                               node_->options.shutdown_timeout.value);
+}
+
+void WorkerGroup::continue_stopped(std::size_t worker) {
+  Worker& state = *workers_[worker];
+  if (state.ended || !state.child) return;
+  const auto process = os::capture_process(state.child->pid());
+  const bool is_stopped = process && (process->state == 'T' || process->state == 't');
+  if (is_stopped || !os::sees_own_processes()) state.child->send_signal_to_group(SIGCONT);
 }
 
 void WorkerGroup::answer_held_signals() {

@@ -8,9 +8,17 @@
 #include "console/log.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/stuck_process.hpp"
+#include "os/read_file.hpp"
+#include "supervise/survivors.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::workers {
+
+namespace {
+
+constexpr std::size_t k_command_limit = 4096;
+
+}  // namespace
 
 // Signals the process groups. Used if /proc hides other processes than ours, so that survivors cannot be
 // counted: they get the time to obey SIGTERM, and then SIGKILL.
@@ -40,6 +48,19 @@ supervise::StuckProcess WorkerGroup::tell_stuck(std::size_t worker, Milliseconds
                                   describe_duration(after), supervise::describe(process)),
                       supervise::hint_for(process, node_->host));
   return process;
+}
+
+void WorkerGroup::tell_survivors() const {
+  if (!os::sees_own_processes()) return;
+  std::vector<supervise::Survivor> survivors;
+  for (const os::ProcessEntry& each :
+       os::find_descendants(os::capture_processes(), ::getpid(), main_processes())) {
+    const std::string command = os::read_head(fmt::format("/proc/{}/cmdline", each.pid), k_command_limit);
+    if (supervise::is_left_running(command)) survivors.push_back({each.name, each.pid});
+  }
+  if (survivors.empty()) return;
+  const allocation::Notice notice = supervise::describe_survivors(survivors, node_->host);
+  console::say_notice(notice.what, notice.hint);
 }
 
 void WorkerGroup::tell_left_behind(Milliseconds after) {

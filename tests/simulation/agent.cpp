@@ -8,6 +8,7 @@
 
 #include "agent_sides.hpp"
 #include "rendezvous/host_limits.hpp"
+#include "supervise/stopped_process.hpp"
 #include "world.hpp"
 
 namespace ddprun::simulation {
@@ -16,6 +17,7 @@ using namespace rendezvous;
 
 namespace {
 
+constexpr Milliseconds k_reaper_look = supervise::StoppedProcess::k_usual_pause;  // the latest first one
 constexpr Microseconds k_usual_latency{300}, k_worst_latency{100000};
 
 supervise::AgentLifecycle::Limits limits() {
@@ -66,8 +68,33 @@ void Agent::set_timer(Timer& timer, TimePoint when, std::function<void()> what) 
   });
 }
 
+void Agent::freeze() {
+  if (std::exchange(frozen_, true)) return;
+  frozen_at_ = world_.clock().now();
+  const TimePoint held = frozen_at_ + supervise::StoppedProcess::k_held_after + k_reaper_look;
+  world_.clock().at(held, [this] { kill_if_forsaken(); });
+}
+
+bool Agent::held() const {
+  const auto least = supervise::StoppedProcess::k_held_after + k_reaper_look;
+  return frozen_ && world_.clock().now() - frozen_at_ >= least;
+}
+
+void Agent::note_link_closed() {
+  world_.clock().after(Microseconds{1000}, [this] { kill_if_forsaken(); });
+}
+
+// Its reaper does (os/process/held_parent.hpp).
+void Agent::kill_if_forsaken() {
+  if (!alive_ || !held()) return;
+  const bool forsaken = coordinator_ ? coordinator_->is_forsaken() : member_ && member_->is_forsaken();
+  if (!forsaken) return;
+  world_.tell(name(), "is killed by its reaper");
+  kill();
+}
+
 void Agent::thaw() {
-  if (!std::exchange(frozen_, false)) return;
+  if (for_good_ || !std::exchange(frozen_, false)) return;
   thawed_at_ = world_.clock().now();
   while (!held_.empty() && alive_ && !frozen_) {
     const auto what = std::move(held_.front());

@@ -60,8 +60,10 @@ class Agent {
   // What reaches the process: after a moment, in order, and once it is not frozen.
   void post(std::function<void()> what);
   void set_timer(Timer& timer, TimePoint when, std::function<void()> what);
-  void freeze() { frozen_ = true; }
+  void freeze();  // SIGSTOP
   void thaw();
+  // By those at its other end, or as they are silent; in the kernel's time, also while this is frozen.
+  void note_link_closed();
   void kill();        // SIGKILL; its reaper kills the workers
   void lose_power();  // with its host
   void ask_to_stop(int signal);
@@ -74,6 +76,9 @@ class Agent {
   bool started() const { return started_; }
   bool frozen() const { return frozen_; }
   std::optional<TimePoint> thawed_at() const { return thawed_at_; }
+  void note_frozen_for_good() { for_good_ = true; }
+  bool frozen_for_good() const { return frozen_ && for_good_; }
+  bool held() const;  // frozen for so long that its reaper kills it once most of its links are closed
   bool listens() const { return listens_; }
   bool coordinates() const { return coordinator_ != nullptr; }
   std::optional<int> exit_code() const { return exit_code_; }
@@ -85,6 +90,7 @@ class Agent {
   friend class CoordinatorSide;
 
   void run(const std::function<void()>& what);
+  void kill_if_forsaken();
   void drop_link(bool with_power);
   void leave();
   plan::Announcement announcement() const;
@@ -102,6 +108,7 @@ class Agent {
   void on_message(const rendezvous::CoordinatorMessage& message);
   void handle(const rendezvous::Refused& refused);
   void handle(const rendezvous::Probe&) {}  // answered by the member's side
+  void handle(const rendezvous::AliveQuestion&) {}
   void handle(const rendezvous::ClientQuestion&) {}
   void handle(const rendezvous::StatusQuestion&) {}
   void handle(const rendezvous::NodeShown&) {}
@@ -122,6 +129,8 @@ class Agent {
   void arm_timer();
   void carry_out(const supervise::act::Spawn& action);
   void carry_out(const supervise::act::SignalWorker& action);
+  void carry_out(const supervise::act::ContinueWorker&) {}
+  void carry_out(const supervise::act::LookWhereTheyAre&) {}
   void carry_out(const supervise::act::KillGroup& action);
   void carry_out(const supervise::act::SignalDescendants& action);
   void carry_out(const supervise::act::ReportFailure& action);
@@ -150,8 +159,9 @@ class Agent {
 
   World& world_;
   int place_, number_;
-  bool alive_ = true, started_ = false, frozen_ = false;
+  bool alive_ = true, started_ = false, frozen_ = false, for_good_ = false;
   std::optional<TimePoint> thawed_at_;
+  TimePoint frozen_at_;
   std::deque<std::function<void()>> held_;  // while it is frozen
   TimePoint busy_until_;
 

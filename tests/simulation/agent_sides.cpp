@@ -15,6 +15,7 @@ using namespace rendezvous;
 namespace {
 
 constexpr Milliseconds k_stop_margin{15000}, k_start_margin{60000}, k_flush_timeout{5000};
+constexpr Milliseconds k_own_sleep{5000};
 
 // Now and then a message comes in two pieces, and a connection may end between them.
 void send_in_pieces(Link& link, int end, const std::string& bytes, Random& random) {
@@ -35,7 +36,8 @@ MemberSide::MemberSide(Agent& agent, World& world, const MemberJoinSettings& set
       survivor_(std::move(told)),
       join_(settings, world.clock().now()),
       session_({settings.join_timeout + k_start_margin, world.launch().grace + 2 * k_stop_margin}),
-      timer_(world.clock()) {}
+      timer_(world.clock()),
+      silence_(world.clock()) {}
 
 void MemberSide::start() {
   agent_.post([this, weak = std::weak_ptr(here_)] {
@@ -97,6 +99,10 @@ void MemberSide::join(const std::shared_ptr<Link>& taken, const std::string& add
                      });
                    },
                    [this, weak = std::weak_ptr(here_)](ConnectionEnd end) {
+                     if (weak.lock()) {
+                       link_closed_ = true;
+                       agent_.note_link_closed();
+                     }
                      agent_.post([this, weak, end] {
                        if (weak.lock()) lose("lost the coordinator", end);
                      });
@@ -129,8 +135,10 @@ void MemberSide::receive(const std::string& payload) {
   auto decoded = decode_coordinator_message(payload);
   if (const auto* error = std::get_if<CodecError>(&decoded)) return lose("it sent " + error->what);
   const auto& message = std::get<CoordinatorMessage>(decoded);
-  const auto judged = session_.note_received(message);
+  const auto judged = session_.note_received(message, world_.clock().now());
   if (const auto* why = std::get_if<std::string>(&judged)) return lose(*why);
+  wait_in_silence();
+  if (std::holds_alternative<AliveQuestion>(message)) return send(Alive{});
   if (const auto* request = std::get_if<Probe>(&message)) return send(Probed{request->addresses, {}});
   const auto received = std::get<MemberSession::Received>(judged);
   if (received.answers) timer_.cancel();
@@ -149,6 +157,7 @@ void MemberSide::lose(const std::string& what, ConnectionEnd end) {
 void MemberSide::close() {
   closed_ = true;
   timer_.cancel();
+  silence_.cancel();
   drop_dials();
   if (link) link->close(0);
 }
@@ -156,8 +165,23 @@ void MemberSide::close() {
 void MemberSide::expect_word(const MemberSession::Expectation& expectation) {
   const TimePoint deadline = world_.clock().now() + expectation.limit;
   agent_.set_timer(timer_, deadline, [this, otherwise = expectation.otherwise] {
-    if (!closed_) lose("the coordinator " + otherwise, ConnectionEnd::hanging);
+    if (!closed_) lose("the coordinator " + otherwise, session_.end_of_overdue(world_.clock().now()));
   });
+}
+
+void MemberSide::wait_in_silence() {
+  const TimePoint due = world_.clock().now() + MemberSession::k_silence;
+  agent_.set_timer(silence_, due, [this, due] {
+    if (closed_) return;
+    world_.clock().now() > due + k_own_sleep ? wait_in_silence() : note_silence();
+  });
+}
+
+void MemberSide::note_silence() {
+  const bool overdue = session_.silence(world_.clock().now()) >= MemberSession::k_silence_limit;
+  if (session_.has_succeeded() && overdue)
+    return lose("the coordinator has not answered", ConnectionEnd::broken);
+  wait_in_silence();
 }
 
 // ---- the coordinator
@@ -249,8 +273,16 @@ void CoordinatorSide::admit(const std::shared_ptr<Link>& link) {
   link->listen(
       1, {[this, id](const std::string& bytes) { agent_.post([this, id, bytes] { receive(id, bytes); }); },
           [this, id](ConnectionEnd end) {
+            links_closed_.insert(id);
+            agent_.note_link_closed();
             agent_.post([this, id, end] { note_end(id, "the connection ended", end); });
           }});
+}
+
+bool CoordinatorSide::is_forsaken() const {
+  const auto closed =
+      std::ranges::count_if(links, [this](const auto& each) { return links_closed_.contains(each.first); });
+  return !closed_ && 2 * static_cast<std::size_t>(closed) > links.size();
 }
 
 void CoordinatorSide::note_end(ConnectionId id, const std::string& why, ConnectionEnd end) {
@@ -327,6 +359,7 @@ CoordinatorSettings Agent::coordinator_settings() const {
   settings.addresses = announcement().addresses;
   settings.port = place_ == 0 ? k_first_port : k_successor_port + place_;
   settings.grace = launch.grace;
+  settings.silence = launch.host_timeout;
   return settings;
 }
 

@@ -1,6 +1,8 @@
 // The two services of which an agent has one: as a member, and as the coordinator.
 #pragma once
 
+#include <set>
+
 #include "agent.hpp"
 #include "rendezvous/membership/member_session.hpp"
 
@@ -17,6 +19,7 @@ class MemberSide {
   void start();
   void send(const rendezvous::AgentMessage& message);
   void close();
+  bool is_forsaken() const { return link && !closed_ && link_closed_; }
 
   std::shared_ptr<Link> link;
 
@@ -28,6 +31,8 @@ class MemberSide {
   void receive(const std::string& payload);
   void lose(const std::string& what, ConnectionEnd end = ConnectionEnd::broken);
   void expect_word(const rendezvous::MemberSession::Expectation& expectation);
+  void wait_in_silence();
+  void note_silence();
   void drop_dials();
 
   Agent& agent_;
@@ -43,8 +48,8 @@ class MemberSide {
   std::map<rendezvous::CandidateId, std::shared_ptr<Dialling>> dials_;
   rendezvous::FrameReader reader_;
   rendezvous::MemberSession session_;
-  bool closed_ = false;
-  Timer timer_;
+  bool closed_ = false, link_closed_ = false;
+  Timer timer_, silence_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // gone with this
 };
 
@@ -56,6 +61,7 @@ class CoordinatorSide {
   CoordinatorSide(Agent& agent, World& world, rendezvous::CoordinatorSettings settings);
   void input(Event event);
   void admit(const std::shared_ptr<Link>& link);
+  bool is_forsaken() const;
 
   rendezvous::Coordinator machine;
   std::map<rendezvous::ConnectionId, std::shared_ptr<Link>> links;
@@ -75,7 +81,8 @@ class CoordinatorSide {
 
   Agent& agent_;
   World& world_;
-  std::map<rendezvous::ConnectionId, int> places_;  // also of those that have gone
+  std::map<rendezvous::ConnectionId, int> places_;   // also of those that have gone
+  std::set<rendezvous::ConnectionId> links_closed_;  // which this may not have noticed
   std::map<rendezvous::ConnectionId, rendezvous::FrameReader> readers_;
   int last_ = rendezvous::k_local_connection.value;
   std::vector<Event> inputs_;

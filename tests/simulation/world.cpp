@@ -75,15 +75,33 @@ Summary World::run() {
       if (agent->alive()) agent->start();
     });
   }
-  while (any_running() && clock_.step())
+  while (any_running()) {
+    if (all_frozen() || !clock_.step()) require(kill_frozen(), "an agent waits for nothing");
     require(clock_.now() < TimePoint{} + k_decided_by, "nothing is decided after 20 minutes");
-  require(!any_running(), "an agent waits for nothing");
+  }
   check_end();
   return summary_;
 }
 
 bool World::any_running() const {
   return std::ranges::any_of(agents_, [](const auto& agent) { return agent->alive(); });
+}
+
+// Those that are left frozen, without anybody who would wait for them, are ended by whoever has frozen them.
+bool World::all_frozen() const {
+  return std::ranges::all_of(agents_,
+                             [](const auto& each) { return !each->alive() || each->frozen_for_good(); });
+}
+
+bool World::kill_frozen() {
+  bool any = false;
+  for (const auto& each : agents_) {
+    if (!each->alive() || !each->frozen_for_good()) continue;
+    tell(each->name(), "is killed at last");
+    each->kill();
+    any = true;
+  }
+  return any;
 }
 
 void World::check_end() {
@@ -207,6 +225,7 @@ void World::fault_of_process(Agent& agent) {
   if (kind >= 5) {
     tell(agent.name(), "is frozen");
     agent.freeze();
+    if (one_in(random_, 4)) return agent.note_frozen_for_good();
     return clock_.after(between(random_, k_second / 10, 50 * k_second), [this, &agent] {
       if (agent.alive()) tell(agent.name(), "goes on");
       agent.thaw();
@@ -408,10 +427,11 @@ void World::kill_all_of(int agent) {
 
 void World::note_end_told(int agent, std::size_t index) { ++find(agent, index)->told; }
 
-// Nobody can stop the workers of an agent that is frozen, nor for a moment after that, when it also hears of
-// what was long ago.
+// Nobody can stop the workers of an agent that is frozen, until its reaper takes notice, nor for a moment
+// after that, when it also hears of what was long ago.
 bool World::is_dazed(const Agent& agent) const {
-  return agent.frozen() || (agent.thawed_at() && clock_.now() - *agent.thawed_at() < k_killing);
+  return (agent.frozen() && !agent.held()) ||
+         (agent.thawed_at() && clock_.now() - *agent.thawed_at() < k_killing);
 }
 
 void World::check_overlap(const Worker& worker) {

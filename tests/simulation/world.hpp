@@ -90,6 +90,8 @@ class World {
   void end_worker(Worker& worker, ExitStatus status, Microseconds told_after);
   bool is_dazed(const Agent& agent) const;
   void check_overlap(const Worker& worker);
+  bool all_frozen() const;
+  bool kill_frozen();
   void check_end();
   void require(bool holds, const std::string& what) const;
   bool any_running() const;

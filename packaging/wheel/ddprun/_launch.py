@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import pickle
@@ -32,6 +33,10 @@ def launch(function: Callable[..., T], nproc: int | str | None = None, *args: An
         raise RuntimeError("ddprun.launch() is called while a worker imports this script: put the call below "
                            'if __name__ == "__main__":')
     name = getattr(function, "__qualname__", repr(function))
+    if not callable(function):
+        meant = function if isinstance(function, str) and function.isidentifier() else "function"
+        raise TypeError(f"ddprun.launch() takes a function, not {function!r}: ddprun.launch({meant}, "
+                        f"{'nproc' if nproc is None else nproc})")
     data = _payload(function, args, dict(kwargs or {}), name)
     sys.modules.setdefault("__mp_main__", sys.modules["__main__"])  # what a worker calls it
     with private_folder(folder) as private, contextlib.closing(PrivateFolder(private)) as files:
@@ -48,13 +53,30 @@ def launch(function: Callable[..., T], nproc: int | str | None = None, *args: An
 def _payload(function: Callable[..., T], args: Sequence[Any], kwargs: dict[str, Any], name: str) -> bytes:
     """What a worker needs first, so that it can import what the rest names; then the rest."""
     main = _main_of_workers()
+    below = bool(main) and _is_below_main(function)
     try:
-        call = _pickling.dumps((function, args, kwargs), main_is_importable=bool(main))
+        call = _pickling.dumps((function, args, kwargs), main_is_importable=bool(main) and not below)
     except _pickling.CannotPickle as error:
         hint = ": install cloudpickle, or put it into a module" if error.without_cloudpickle else ""
+        if below:
+            raise TypeError(f'{name} is defined below if __name__ == "__main__":, which workers do not run: define it above that '
+                            "line, or install cloudpickle") from None
         raise TypeError(f"{name} and its arguments cannot be sent to the workers ({error}){hint}") from None
     path = [os.path.abspath(entry) for entry in sys.path]
     return pickle.dumps({"path": path, "argv": sys.argv, "main": main if b"__main__" in call else {}}) + call
+
+
+def _is_below_main(function: Any) -> bool:
+    """Whether the script defines it in `if __name__ == "__main__":` only."""
+    code, file = getattr(function, "__code__", None), getattr(sys.modules["__main__"], "__file__", None)
+    if code is None or file is None or getattr(function, "__module__", None) != "__main__":
+        return False
+    try:
+        body = ast.parse(Path(file).read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(isinstance(part, ast.If) and "'__name__'" in ast.dump(part.test)
+               and part.lineno <= code.co_firstlineno <= (part.end_lineno or 0) for part in body)
 
 
 def _main_of_workers() -> dict[str, str]:

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import selectors
+import shlex
 import signal
 import subprocess
 import sys
@@ -65,6 +66,8 @@ def run(arguments: Sequence[str | os.PathLike[str]], *, env: Mapping[str, str] |
     `env` is added to the environment. With `check`, a job that fails raises Failure; with `capture`, its output is not
     shown and comes with the result.
     """
+    if isinstance(arguments, (str, bytes, os.PathLike)):
+        raise TypeError(f"ddprun.run() takes a list of arguments: ddprun.run({shlex.split(os.fsdecode(arguments))!r})")
     with private_folder() as folder:
         return run_in([os.fspath(argument) for argument in arguments], folder, env=env, cwd=cwd, check=check, capture=capture)
 
@@ -102,6 +105,9 @@ def run_in(arguments: list[str], folder: Path, *, env: Mapping[str, str] | None,
     report = folder / "report.json"
     began = time.time()
     variables = {**os.environ, **(env or {})}
+    # Where ddprun cannot even begin it writes no report, and says why as to a launcher around it.
+    error_file = variables.get("TORCHELASTIC_ERROR_FILE") or str(folder / "error.json")
+    variables["TORCHELASTIC_ERROR_FILE"] = error_file
     # The user's own --report is the one that is written: the last one on a line counts.
     named = [variables["DDPRUN_REPORT"]] if variables.get("DDPRUN_REPORT") else [str(report)]
     command = [program(), "--report", *named, *arguments]
@@ -110,7 +116,7 @@ def run_in(arguments: list[str], folder: Path, *, env: Mapping[str, str] | None,
     result = Result(code, _read_report([Path(cwd or ".", name) for name in (*named, *_reports_named(arguments))], began),
                     shown[0].text() if capture else None, shown[1].text() if capture else None)
     if check and code != 0:
-        raise _failure(result, shown[1].tail())
+        raise _failure(result, shown[1].tail(), _read_error(Path(cwd or ".", error_file), began))
     return result
 
 
@@ -290,22 +296,29 @@ def _read_report(paths: list[Path], began: float) -> Report | None:
     return None
 
 
+def _read_error(path: Path, began: float) -> str:
+    """Why ddprun could not begin; empty where it has not said so."""
+    content = _read_report([path], began) or {}
+    message = content.get("message")
+    return str(message.get("message") or "") if isinstance(message, dict) else ""
+
+
 def _failure_of(report: Report | None) -> Report:
     return (report or {}).get("failure") or {}
 
 
-def _failure(result: Result, messages: str) -> Failure:
-    """The report's sentence; where nothing was started and so nothing was reported, what ddprun has printed."""
+def _failure(result: Result, messages: str, error: str) -> Failure:
+    """The report's sentence; where nothing was started and so nothing was reported, ddprun's `error`, or what it has printed."""
     failure = _failure_of(result.report)
     output = "\n".join(failure.get("last_lines") or []) or messages
     if result.report is None:
         printed = [line[len("ddprun: "):] if line.startswith("ddprun: ") else line for line in messages.splitlines()]
         unseen = f"ddprun exited with code {result.code}; its message is on standard error"
-        return Failure("\n".join(printed) or unseen, result, output)
+        return Failure(error or "\n".join(printed) or unseen, result, output)
     sentences = [str(result.report.get("what"))]
-    error = [line for line in str(failure.get("error") or "").splitlines() if line.strip()]
-    if error:
-        sentences[0] += f": {error[-1].strip()}"
+    lines = [line for line in str(failure.get("error") or "").splitlines() if line.strip()]
+    if lines:
+        sentences[0] += f": {lines[-1].strip()}"
     hints = [hint for hint in (failure.get("hint"), result.report.get("hint")) if hint]
     sentences += [f"hint: {hint}" for hint in dict.fromkeys(hints)]
     return Failure("\n".join(sentences), result, output)

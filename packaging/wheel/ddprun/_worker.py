@@ -116,7 +116,13 @@ def load(file: BinaryIO) -> Any:
         _launch.importing_main = True
         spawn.prepare(header["main"])
         _launch.importing_main = False
-    return pickle.load(file)
+    try:
+        return pickle.load(file)
+    except AttributeError as error:
+        if not header["main"]:
+            raise
+        raise AttributeError(f'{error}: a worker imports the script without what is below if __name__ == "__main__":; '
+                             "define it above that line") from None
 
 
 def dumps(value: Any) -> bytes:

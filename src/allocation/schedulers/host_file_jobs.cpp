@@ -17,23 +17,29 @@ namespace {
 
 struct HostFileRow {
   facts::Scheduler scheduler;
-  const char* name;  // for messages
-  const char* job;   // the job's id
-  const char* file;  // names the file
+  const char* name;     // for messages
+  const char* job;      // the job's id
+  const char* element;  // names the element of an array, which has the array's id
+  const char* file;     // names the file
   const char* restarted;
   const char* script;
   const char* clear;
 };
 
-constexpr HostFileRow k_sge{facts::Scheduler::sge, "Grid Engine", "JOB_ID",
-                            "PE_HOSTFILE",         "RESTARTED",   "the script of a Grid Engine job",
+constexpr HostFileRow k_sge{facts::Scheduler::sge,
+                            "Grid Engine",
+                            "JOB_ID",
+                            "SGE_TASK_ID",
+                            "PE_HOSTFILE",
+                            "RESTARTED",
+                            "the script of a Grid Engine job",
                             "unset PE_HOSTFILE"};
-constexpr HostFileRow k_oar{facts::Scheduler::oar, "OAR", "OAR_JOB_ID",
-                            "OAR_NODEFILE",        "",    "the script of an OAR job",
-                            "unset ${!OAR_@}"};
-constexpr HostFileRow k_pjm{facts::Scheduler::pjm, "PJM", "PJM_JOBID",
-                            "PJM_O_NODEINF",       "",    "the script of a PJM job",
-                            "unset ${!PJM_@}"};
+constexpr HostFileRow k_oar{
+    facts::Scheduler::oar, "OAR", "OAR_JOB_ID", "", "OAR_NODEFILE", "", "the script of an OAR job",
+    "unset ${!OAR_@}"};
+constexpr HostFileRow k_pjm{
+    facts::Scheduler::pjm, "PJM", "PJM_JOBID", "PJM_SUBJOBID", "PJM_O_NODEINF", "", "the script of a PJM job",
+    "unset ${!PJM_@}"};
 
 std::string leak_hint_of(const HostFileRow& row) {
   return fmt::format(
@@ -71,6 +77,18 @@ void read_job_hosts(const HostFileRow& row, const facts::Snapshot& snapshot, Job
       leak_hint_of(row));
 }
 
+// "123.4" of Grid Engine, where SGE_TASK_ID is "undefined" outside an array; PJM_SUBJOBID is "123[4]" or
+// "123_4" in bulk and step jobs.
+void name_element(const HostFileRow& row, const Variables& variables, std::string& job) {
+  const auto element = row.element[0] == '\0' ? std::nullopt : variables.text(row.element);
+  if (!element) return;
+  if (row.scheduler == facts::Scheduler::sge) {
+    if (parse_integer(element->value)) job += "." + element->value;
+  } else if (element->value.starts_with(job)) {
+    job = element->value;
+  }
+}
+
 Job read_host_file_job(const HostFileRow& row, const facts::Snapshot& snapshot, const PlaceOptions& options) {
   const Variables variables(snapshot.environment);
   Job job = make_no_job(options);
@@ -78,7 +96,10 @@ Job read_host_file_job(const HostFileRow& row, const facts::Snapshot& snapshot, 
   job.leak_hint = leak_hint_of(row);
   job.script_on_first =
       row.scheduler == facts::Scheduler::sge;  // its master host; of the others nothing is sure
-  if (const auto id = variables.text(row.job)) job.base.job_id = *id;
+  if (const auto id = variables.text(row.job)) {
+    job.base.job_id = *id;
+    name_element(row, variables, job.base.job_id.value);
+  }
   job.name = fmt::format("{} job {}", row.name, printable(job.base.job_id.value, 80));
   const auto restarts = row.restarted[0] == '\0' ? std::nullopt : variables.count(row.restarted, 0);
   if (restarts) job.base.restart_count = *restarts;

@@ -20,7 +20,7 @@ constexpr std::int64_t k_tolerance = 2;
 }  // namespace
 
 std::string describe_end_of_slurm_job(std::string_view shown, const Allocation& allocation) {
-  auto fields = read_pairs(shown);
+  auto fields = read_slurm_job(shown, allocation.job_id.value);
   const std::string& state = fields["JobState"];
   const std::string& preempted = fields["PreemptTime"];
   const std::string job = "job " + allocation.job_id.value;

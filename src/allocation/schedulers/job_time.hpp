@@ -15,20 +15,33 @@
 
 namespace ddprun::allocation {
 
-// Returns the command line that shows how long the job may still run; empty if there is none:
-//     Slurm  squeue -h -j 29 -o %L             "23:59:30", "1-02:00:00", "UNLIMITED"
-//     PBS    qstat -f 29.ctl                   stime and Resource_List.walltime
-//     LSF    bjobs -noheader -o time_left 29   "23:59 L": L and X are limits, E is an estimate (documented
-//   only)
-//     Flux   flux job timeleft fABC            seconds, UINT_MAX without a limit (documented only)
-std::vector<std::string> time_question(facts::Scheduler scheduler, const std::string& job);
+// The command line that shows how long the job may still run; empty where there is none:
+//   Slurm  squeue -h -j 29 -o "%A %i %L"  "29 29 23:59:30", "30 29_3 1-02:00:00", "31 30+1 UNLIMITED": all
+//   elements of an array, all components of a heterogeneous job
+//   PBS    qstat -f 29.ctl              stime and Resource_List.walltime
+//   LSF    bjobs -noheader -o time_left 29   "23:59 L": L and X are limits, E is an estimate (documented
+//   only) Flux   flux job timeleft fABC       seconds, UINT_MAX without a limit (documented only)
+std::vector<std::string> time_question(const Allocation& allocation);
 
-// Parses what that printed, in seconds; nullopt without a limit, and for any other text.
-std::optional<std::int64_t> parse_time_left(facts::Scheduler scheduler, std::string_view shown,
+// In seconds, from what that printed; nothing without a limit, and where it says something else. Of a
+// heterogeneous job's components the first to end counts.
+std::optional<std::int64_t> parse_time_left(const Allocation& allocation, std::string_view shown,
                                             const AgeOfDate& age_of);
 
-// Parses `qstat -f`: one less than its run_count.
-std::optional<int> parse_pbs_restarts(std::string_view shown);
+// Bytes of what these programs print: all elements of an array.
+inline constexpr std::size_t k_most_shown = std::size_t{16} << 20;
+
+// The command line that shows the job: scontrol show job 29, qstat -f 29.ctl; empty where there is none.
+std::vector<std::string> job_question(const Allocation& allocation);
+
+struct ShownJob {
+  std::string name;             // the job alone, for the scheduler's programs: "29_3" of the array 29
+  std::optional<int> restarts;  // how often the scheduler had started it before
+};
+
+// From what that printed: Slurm's Restarts, and one less than PBS' run_count. Nothing where Slurm shows no
+// such job.
+std::optional<ShownJob> parse_shown_job(const Allocation& allocation, std::string_view shown);
 
 // Among the files of a snapshot: the lines of `scontrol show config` that count here.
 inline constexpr std::string_view k_slurm_config = "scontrol show config";
@@ -36,5 +49,13 @@ inline constexpr std::string_view k_slurm_config = "scontrol show config";
 // Returns the time from SIGTERM to SIGKILL at the time limit. `slurm_config`: what `scontrol show config`
 // shows, or nothing; else the schedulers' defaults. No origin: not known.
 Sourced<Milliseconds> end_grace(facts::Scheduler scheduler, std::string_view slurm_config);
+
+// The command line that shows how a job that is signalled will end; empty where there is none.
+std::vector<std::string> grace_question(facts::Scheduler scheduler, const std::string& job);
+
+// How long the workers may take to stop, from the signal to a moment before Slurm kills them. `job`: what
+// `scontrol show job` shows, of a job that is being preempted or is over; of another one nothing is known, as
+// of a step that was signalled. `config`: as end_grace()'s.
+std::optional<Milliseconds> parse_stop_grace(std::string_view job, std::string_view config);
 
 }  // namespace ddprun::allocation

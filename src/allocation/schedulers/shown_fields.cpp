@@ -1,5 +1,7 @@
 #include "allocation/schedulers/shown_fields.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 
 namespace ddprun::allocation {
@@ -18,6 +20,14 @@ std::map<std::string, std::string> read_pairs(std::string_view shown) {
     if (equals != std::string::npos) fields.try_emplace(word.substr(0, equals), word.substr(equals + 1));
   }
   return fields;
+}
+
+std::map<std::string, std::string> read_slurm_job(std::string_view shown, const std::string& id) {
+  const std::vector<std::string> words = split_words(shown);
+  const auto begins = [](const std::string& word) { return word.starts_with("JobId="); };
+  const auto first = std::ranges::find(words, "JobId=" + id);
+  if (first == words.end()) return {};
+  return read_pairs(join({first, std::find_if(first + 1, words.end(), begins)}, " "));
 }
 
 std::map<std::string, std::string> read_attributes(std::string_view shown) {

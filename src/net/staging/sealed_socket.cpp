@@ -1,6 +1,8 @@
 #include "net/staging/sealed_socket.hpp"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include "net/authenticator.hpp"
@@ -16,32 +18,38 @@ constexpr Milliseconds k_connect{5000};
 std::string SealedSocket::connect(const std::string& address, int port, const Proof& proof) {
   socket_ = TimedSocket();
   const std::string problem = socket_.connect(address, port, k_connect);
-  return problem.empty() ? shake_hands(rendezvous::HandshakeRole::member, proof) : problem;
+  return problem.empty() ? shake_hands(proof) : problem;
 }
 
-std::string SealedSocket::accept(TimedSocket connected, const Proof& proof) {
+void SealedSocket::take_over(TimedSocket connected, const rendezvous::SessionKeys& keys,
+                             std::string_view first) {
   socket_ = std::move(connected);
-  return shake_hands(rendezvous::HandshakeRole::coordinator, proof);
+  out_.emplace(keys.send);
+  in_.emplace(keys.receive);
+  in_->append(first);
 }
 
-std::string SealedSocket::shake_hands(rendezvous::HandshakeRole role, const Proof& proof) {
+std::string SealedSocket::shake_hands(const Proof& proof) {
   using State = rendezvous::HandshakeStep::State;
   rendezvous::Handshake handshake(
-      role, proof.launch_key, make_key_exchange(),
+      rendezvous::HandshakeRole::member, proof.launch_key, make_key_exchange(),
       make_key_authenticator(derive_key(rendezvous::ProofMethod::given, proof.secret),
                              rendezvous::ProofMethod::given));
-  if (!socket_.write(handshake.start(), k_stage_silence)) return "the connection has ended";
+  const TimePoint deadline = std::chrono::steady_clock::now() + k_stage_handshake;
+  const auto left = [deadline] {
+    return std::max(std::chrono::ceil<Milliseconds>(deadline - std::chrono::steady_clock::now()),
+                    Milliseconds{0});
+  };
+  if (!socket_.write(handshake.start(), left())) return "the connection has ended";
   std::array<char, 4096> buffer{};
   while (true) {
-    const std::ptrdiff_t count = socket_.read_some(buffer.data(), buffer.size(), k_stage_silence);
+    const std::ptrdiff_t count = socket_.read_some(buffer.data(), buffer.size(), left());
     if (count <= 0) return count == 0 ? "no answer" : "the connection has ended";
     const rendezvous::HandshakeStep step = handshake.feed({buffer.data(), static_cast<std::size_t>(count)});
-    if (!step.send.empty() && !socket_.write(step.send, k_stage_silence)) return "the connection has ended";
+    if (!step.send.empty() && !socket_.write(step.send, left())) return "the connection has ended";
     if (step.state == State::more) continue;
     if (step.state != State::done) return step.text.empty() ? "it is not ddprun" : step.text;
-    out_.emplace(handshake.keys().send);
-    in_.emplace(handshake.keys().receive);
-    in_->append(step.text);
+    take_over(std::move(socket_), handshake.keys(), step.text);
     return {};
   }
 }

@@ -33,6 +33,7 @@ inline constexpr std::size_t k_stage_part = std::size_t{256}
                                             << 10U;        // bytes of a list or of contents in a piece
 inline constexpr Milliseconds k_stage_sign_of_life{2000};  // sent by a server that has nothing new
 inline constexpr Milliseconds k_stage_silence{10000};      // after which the other one is given up
+inline constexpr Milliseconds k_stage_handshake{10000};    // all of it
 
 class SealedSocket {
  public:
@@ -43,7 +44,8 @@ class SealedSocket {
   };
   // Connects. Returns an empty text, or the reason of a failure.
   std::string connect(const std::string& address, int port, const Proof& proof);
-  std::string accept(TimedSocket connected, const Proof& proof);
+  // Goes on after a handshake; `first` has come with its end.
+  void take_over(TimedSocket connected, const rendezvous::SessionKeys& keys, std::string_view first);
 
   bool send(StagePiece kind, std::string_view text = {});
   struct Piece {
@@ -53,7 +55,7 @@ class SealedSocket {
   std::optional<Piece> receive();  // nullopt: silent for too long, or the connection has ended
 
  private:
-  std::string shake_hands(rendezvous::HandshakeRole role, const Proof& proof);
+  std::string shake_hands(const Proof& proof);
 
   TimedSocket socket_;
   std::optional<SealedWriter> out_;

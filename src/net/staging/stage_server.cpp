@@ -1,38 +1,27 @@
 #include "net/staging/stage_server.hpp"
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
+#include <boost/asio/io_context.hpp>
 #include <exception>
+#include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
+
+#include "net/agent_listener.hpp"
+#include "net/authenticator.hpp"
 
 namespace ddprun::net {
 
 namespace {
 
-constexpr int k_most_heard = 64;  // strangers too
-
 struct Serving {
-  SealedSocket::Proof proof;
   std::vector<StagedItem>& items;
   OpenStaged open;
-  std::atomic<int> heard = 0, served = 0;
-};
-
-class Counted {
- public:
-  explicit Counted(std::atomic<int>& count) : count_(count), number_(++count) {}
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-  ~Counted() { --count_; }
-  int number() const { return number_; }
-
- private:
-  std::atomic<int>& count_;
-  int number_;
+  std::atomic<int> served = 0;
 };
 
 // Waits until `enough` holds; false when the other one does not listen any more, or there is a failure, which
@@ -89,30 +78,60 @@ void converse(Serving& serving, SealedSocket& socket) {
   serve_contents(item, parts.number(), serving.open, socket);
 }
 
-void serve_one(Serving& serving, int connected) {
-  const Counted heard(serving.heard);
-  TimedSocket stream(connected);
-  if (heard.number() > k_most_heard) return;
+// In its own thread.
+void serve_one(Serving& serving, SealedSocket socket) {
   try {
-    SealedSocket socket;
-    if (!socket.accept(std::move(stream), serving.proof).empty()) return;
-    const Counted served(serving.served);
-    if (served.number() > k_most_served) return void(socket.send(StagePiece::busy));
     converse(serving, socket);
   } catch (const std::exception&) {  // the copy cannot be read, or what it said makes no sense
   }
+  --serving.served;
+}
+
+// One that has proved itself; it asks another where this host serves enough or cannot start a thread.
+void admit(Serving& serving, AuthenticationResult agent) {
+  boost::system::error_code error;
+  agent.socket.native_non_blocking(true, error);
+  const int descriptor = agent.socket.release(error);
+  if (error) return;
+  SealedSocket socket;
+  socket.take_over(TimedSocket(descriptor), agent.keys, agent.text);
+  if (serving.served >= k_most_served) return void(socket.send(StagePiece::busy));
+  ++serving.served;
+  try {
+    std::thread([&serving, mine = std::move(socket)]() mutable {
+      serve_one(serving, std::move(mine));
+    }).detach();
+  } catch (const std::system_error&) {
+    --serving.served;
+  }
+}
+
+bool is_ipv6(int listener) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  return ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+         address.ss_family == AF_INET6;
 }
 
 }  // namespace
 
-void serve_staged(int listener, SealedSocket::Proof proof, std::vector<StagedItem>& items, OpenStaged open) {
-  Serving serving{std::move(proof), items, std::move(open)};
-  while (true) {
-    pollfd waiting{listener, POLLIN, 0};
-    if (::poll(&waiting, 1, -1) < 0) continue;
-    const int connected = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (connected >= 0) std::thread([&serving, connected] { serve_one(serving, connected); }).detach();
-  }
+void serve_staged(int listener, const SealedSocket::Proof& proof, std::vector<StagedItem>& items,
+                  OpenStaged open) {
+  Serving serving{items, std::move(open)};
+  boost::asio::io_context context;
+  AgentListenerSettings settings;
+  settings.bound = BoundSocket{listener, 0, is_ipv6(listener), 0};
+  settings.launch_key = proof.launch_key;
+  settings.authenticator = make_key_authenticator(derive_key(rendezvous::ProofMethod::given, proof.secret),
+                                                  rendezvous::ProofMethod::given);
+  settings.handshake_limit = k_stage_handshake;
+  const auto door = std::make_shared<AgentListener>(
+      context, std::move(settings),
+      AgentListenerHooks{[&](AuthenticationResult agent) { admit(serving, std::move(agent)); },
+                         [](const std::string&, const std::string&) {},
+                         {}});
+  door->start();
+  context.run();
 }
 
 }  // namespace ddprun::net

@@ -1,4 +1,5 @@
-// Passes copies of --stage on to other agents: a thread for each of them, at most k_most_served.
+// Passes copies of --stage on to other agents, which knock at an AgentListener: a thread for each that has
+// proved itself, at most k_most_served.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ using ReadStaged = std::function<std::string(std::uint64_t offset, std::size_t m
 using OpenStaged = std::function<ReadStaged(const StagedItem::View& view)>;
 
 // Serves as long as the process lives. `listener` does not block. `items` outlives it.
-void serve_staged(int listener, SealedSocket::Proof proof, std::vector<StagedItem>& items, OpenStaged open);
+void serve_staged(int listener, const SealedSocket::Proof& proof, std::vector<StagedItem>& items,
+                  OpenStaged open);
 
 }  // namespace ddprun::net

@@ -24,10 +24,10 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr const char* k_name = "ddprun-files";
+constexpr const char* k_writer_name = "ddprun-files";
 constexpr std::size_t k_merge_limit = std::size_t{16} << 20U;
 constexpr Milliseconds k_look_for_reader{50};
-constexpr char k_done = 'd', k_waits = 'w';
+constexpr char k_written = 'd', k_waits = 'w';
 
 using Length = std::uint32_t;
 
@@ -51,7 +51,7 @@ std::optional<std::string> take_frame(std::string& bytes) {
 
 // Ends this process, whatever it waits for, some time after ddprun has gone.
 void end_after(int socket) {
-  ::pthread_setname_np(::pthread_self(), k_name);
+  ::pthread_setname_np(::pthread_self(), k_writer_name);
   while (!is_hung_up(socket)) {
     pollfd peer{socket, 0, 0};
     ::poll(&peer, 1, -1);
@@ -70,7 +70,7 @@ class Writing {
     std::string received;
     std::array<char, 65536> part;
     for (;;) {
-      while (const auto text = take_frame(received)) answer(k_done, write(*text));
+      while (const auto text = take_frame(received)) answer(k_written, write(*text));
       const ssize_t length = ::read(socket_, part.data(), part.size());
       if (length < 0 && errno == EINTR) continue;
       if (length <= 0) return 0;
@@ -126,7 +126,7 @@ class Writing {
 FileWriter::FileWriter(const std::string& path, How how, Merge merge) {
   SocketPair sockets = make_socket_pair();
   child_ = fork_helper([&] {
-    ::prctl(PR_SET_NAME, k_name, 0, 0, 0);
+    ::prctl(PR_SET_NAME, k_writer_name, 0, 0, 0);
     ::setsid();
     close_own_descriptors(sockets.theirs.get());
     std::thread(end_after, sockets.theirs.get()).detach();
@@ -145,7 +145,7 @@ std::string FileWriter::frame(std::string_view text) { return with_length(text);
 std::optional<FileWriter::News> FileWriter::news() {
   std::array<char, 4096> part;
   for (;;) {
-    if (const auto text = take_frame(received_)) return News{text->front() == k_done, text->substr(1)};
+    if (const auto text = take_frame(received_)) return News{text->front() == k_written, text->substr(1)};
     const ssize_t length = ::recv(socket_.get(), part.data(), part.size(), MSG_DONTWAIT);
     if (length < 0 && errno == EINTR) continue;
     left_ |= length == 0 || (length < 0 && errno != EAGAIN);

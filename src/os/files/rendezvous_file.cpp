@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "os/fd.hpp"
+#include "os/files/slow_files.hpp"
 #include "os/machine/capture_network.hpp"
 #include "os/private_files.hpp"
 #include "os/system_failure.hpp"
@@ -18,6 +19,8 @@
 namespace ddprun::os {
 
 namespace {
+
+constexpr char k_text = 't', k_none = 'n';  // what a look in a child has found
 
 struct PathParts {
   std::string folder;
@@ -35,23 +38,7 @@ PathParts parts_of(const std::string& path) {
               "name a folder that all hosts share with --rdzv-dir");
 }
 
-}  // namespace
-
-RendezvousFile::RendezvousFile(std::string path, std::string text)
-    : path_(std::move(path)), text_(std::move(text)) {
-  const PathParts parts = parts_of(path_);
-  const int folder = make_private_folder(parts.folder);
-  if (folder != 0 && folder != EEXIST) refuse(path_, folder);
-  const std::string temporary = fmt::format("{}.{}.{}", path_, capture_host_name(), ::getpid());
-  const int error = place_private_file(path_, temporary, text_, ::rename);
-  if (error != 0) refuse(path_, error);
-}
-
-RendezvousFile::~RendezvousFile() {
-  if (look_at_rendezvous_file(path_).text == text_) ::unlink(path_.c_str());
-}
-
-RendezvousFileLook look_at_rendezvous_file(const std::string& path) {
+RendezvousFileLook look_now(const std::string& path) {
   const PathParts parts = parts_of(path);
   // An NFS client may remember for half a minute that there was no such file; opening the folder makes it ask
   // the server whether that is still so (close-to-open consistency, nfs(5)).
@@ -76,6 +63,37 @@ RendezvousFileLook look_at_rendezvous_file(const std::string& path) {
   }
   text.resize(static_cast<std::size_t>(got));
   return {std::move(text), {}};
+}
+
+}  // namespace
+
+RendezvousFile::RendezvousFile(std::string path, std::string text)
+    : path_(std::move(path)), text_(std::move(text)) {
+  const std::string temporary = fmt::format("{}.{}.{}", path_, capture_host_name(), ::getpid());
+  ask_file_system("cannot create the rendezvous file " + printable(path_), [&] {
+    const int folder = make_private_folder(parts_of(path_).folder);
+    if (folder != 0 && folder != EEXIST) refuse(path_, folder);
+    const int error = place_private_file(path_, temporary, text_, ::rename);
+    if (error != 0) refuse(path_, error);
+    return std::string();
+  });
+}
+
+RendezvousFile::~RendezvousFile() {
+  try_file_system([&] {
+    if (look_now(path_).text == text_) ::unlink(path_.c_str());
+    return std::string();
+  });
+}
+
+RendezvousFileLook look_at_rendezvous_file(const std::string& path) {
+  const auto answer = try_file_system([&] {
+    const RendezvousFileLook look = look_now(path);
+    return look.text ? k_text + *look.text : k_none + look.problem;
+  });
+  if (!answer) return {{}, "its file system does not answer"};
+  if (answer->front() == k_text) return {answer->substr(1), {}};
+  return {{}, answer->substr(1)};
 }
 
 }  // namespace ddprun::os

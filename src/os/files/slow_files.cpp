@@ -82,7 +82,7 @@ std::string ask_file_system(const std::string& what, const std::function<std::st
           return k_failed + std::string(error.what()) + '\n' + error.hint();
         }
       },
-      k_file_system_limit);
+      k_file_system_limit, k_most_read);
   if (answer.timed_out) throw Error(what + ": " + k_hangs, k_hint);
   if (!answer.bytes) throw Error(what + ": " + answer.problem);
   if (answer.bytes->front() == k_done) return answer.bytes->substr(1);

@@ -17,6 +17,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "os/descriptors.hpp"
 #include "os/files/stage_reader.hpp"
 #include "os/system_failure.hpp"
 
@@ -221,9 +222,30 @@ bool is_like(const std::string& root, const Manifest& manifest) {
       left, [](const auto& each) { return each.first.find("__pycache__") != std::string::npos; });
 }
 
+namespace {
+
+// To the end, so that its writer is never held up; tar's first line says why, and the later ones that it
+// gives up.
+std::string read_first_line(const Fd& reader) {
+  std::string text;
+  std::array<char, 4096> portion{};
+  for (;;) {
+    const ssize_t count = ::read(reader.get(), portion.data(), portion.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text.substr(0, text.find('\n'));
+    if (text.size() < portion.size()) text.append(portion.data(), static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace
+
 std::string unpack(const std::string& archive, const std::string& folder) {
   const std::array<const char*, 7> words{
       "tar", "-xf", archive.c_str(), "-C", folder.c_str(), "--no-same-owner", nullptr};
+  Pipe errors = make_pipe();
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, errors.writer.get(), STDERR_FILENO);
   posix_spawnattr_t attributes;
   sigset_t none;
   sigemptyset(&none);
@@ -232,16 +254,20 @@ std::string unpack(const std::string& archive, const std::string& folder) {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child = -1;
   const int error =
-      ::posix_spawnp(&child, "tar", nullptr, &attributes, const_cast<char* const*>(words.data()), environ);
+      ::posix_spawnp(&child, "tar", &actions, &attributes, const_cast<char* const*>(words.data()), environ);
   ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  errors.writer.close();
   if (error != 0) return "cannot start tar: " + describe_errno(error);
+  const std::string said = read_first_line(errors.reader);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return "cannot wait for tar: " + describe_errno(errno);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  return WIFEXITED(status) ? fmt::format("tar exits with {}", WEXITSTATUS(status))
-                           : fmt::format("tar is ended by signal {}", WTERMSIG(status));
+  const std::string how = WIFEXITED(status) ? fmt::format("tar exits with {}", WEXITSTATUS(status))
+                                            : fmt::format("tar is ended by signal {}", WTERMSIG(status));
+  return said.empty() ? how : how + ": " + printable(said, 200);
 }
 
 }  // namespace ddprun::os

@@ -10,13 +10,7 @@
 
 namespace ddprun::os {
 
-namespace {
-
-constexpr std::size_t k_text_limit = 16384;
-
-}  // namespace
-
-std::string ask_program(const std::vector<std::string>& words, Milliseconds limit) {
+std::string ask_program(const std::vector<std::string>& words, Milliseconds limit, std::size_t most) {
   const TimePoint deadline = now() + limit;
   const Fd null = open_null();
   Pipe pipe = make_pipe();
@@ -30,7 +24,7 @@ std::string ask_program(const std::vector<std::string>& words, Milliseconds limi
   pipe.writer.close();
   auto* const child = std::get_if<Child>(&result);
   if (child == nullptr) return {};
-  std::string text = read_by(deadline, pipe.reader.get(), k_text_limit);
+  std::string text = read_by(deadline, pipe.reader.get(), most);
   child->send_signal_to_family(SIGKILL);
   while (!child->reap() && now() < deadline + limit) ::usleep(1000);
   return text;

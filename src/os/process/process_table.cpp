@@ -22,9 +22,9 @@ namespace ddprun::os {
 namespace {
 
 // Fields of /proc/PID/stat after the name, counted from the state (proc(5) calls it field 3).
-constexpr std::size_t k_state = 0, k_parent = 1, k_group = 2, k_session = 3, k_user_time = 11,
-                      k_system_time = 12, k_waited_user_time = 13, k_waited_system_time = 14, k_threads = 17,
-                      k_start_time = 19, k_resident_pages = 21;
+constexpr std::size_t k_state = 0, k_parent = 1, k_group = 2, k_session = 3, k_terminal = 4, k_foreground = 5,
+                      k_user_time = 11, k_system_time = 12, k_waited_user_time = 13,
+                      k_waited_system_time = 14, k_threads = 17, k_start_time = 19, k_resident_pages = 21;
 
 template <class Matches>
 ProcessTable close_over_children(const ProcessTable& table, std::set<int> found, const Matches& may_join) {
@@ -79,6 +79,8 @@ std::optional<ProcessEntry> parse_process_stat(std::string_view line) {
                       static_cast<int>(*parent),
                       static_cast<int>(*group),
                       static_cast<int>(*session),
+                      static_cast<int>(number(k_terminal)),
+                      static_cast<int>(number(k_foreground)),
                       static_cast<std::uint64_t>(*start_time),
                       number(k_user_time) + number(k_system_time),
                       number(k_waited_user_time) + number(k_waited_system_time),

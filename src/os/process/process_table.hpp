@@ -16,6 +16,8 @@ struct ProcessEntry {
   int parent = 0;
   int group = 0;
   int session = 0;
+  int terminal = 0;    // its device; 0: it has no controlling terminal
+  int foreground = 0;  // the group that has that terminal
   std::uint64_t start_time =
       0;                        // clock ticks since boot: tells a process from a later one of the same number
   std::uint64_t cpu_ticks = 0;  // CPU time used

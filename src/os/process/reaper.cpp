@@ -27,6 +27,7 @@
 #include "base/error.hpp"
 #include "facts/schedulers.hpp"
 #include "os/descriptors.hpp"
+#include "os/process/held_parent.hpp"
 #include "os/process/process_table.hpp"
 #include "os/read_file.hpp"
 #include "os/system_failure.hpp"
@@ -36,7 +37,7 @@ namespace ddprun::os {
 namespace {
 
 constexpr const char* k_reaper_name = "ddprun-reaper";
-constexpr char k_watch = 'w', k_forget = 'f', k_file = 'm', k_all_is_well = 'x';
+constexpr char k_watch = 'w', k_forget = 'f', k_link = 'l', k_unlink = 'u', k_file = 'm', k_all_is_well = 'x';
 constexpr int k_parent_ended = SIGUSR1;
 // A process asleep in the kernel survives SIGKILL for as long as it likes.
 constexpr Milliseconds k_killing{5000};
@@ -150,13 +151,14 @@ void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
 // All that ddprun has said.
 struct Heard {
   std::vector<int> leaders;
+  std::vector<int> links;
   std::string file;
   bool all_is_well = false;
 };
 
 // Returns the next message; nullopt if ddprun has ended without one, or closed the pipe. A closed pipe alone
 // is no end: a process that ddprun has just forked may still have it.
-std::optional<Message> next_message(int reader, pid_t parent) {
+std::optional<Message> next_message(int reader, pid_t parent, const Heard& heard, HeldParent& held) {
   sigset_t heeded;
   ::sigfillset(&heeded);
   ::sigdelset(&heeded, k_parent_ended);
@@ -166,18 +168,20 @@ std::optional<Message> next_message(int reader, pid_t parent) {
     const ssize_t length = ::read(reader, &message, sizeof message);
     if (length == sizeof message) return message;
     if (gone || length == 0) return std::nullopt;
-    pollfd more{reader, POLLIN, 0};
-    ::ppoll(&more, 1, nullptr, &heeded);
+    if (held.look(heard.links)) kill_groups(heard.leaders);
+    held.wait(reader, heard.links, heeded);
   }
 }
 
-Heard listen(int reader, pid_t parent) {
+Heard listen(int reader, pid_t parent, HeldParent& held) {
   Heard heard;
   while (!heard.all_is_well) {
-    const auto message = next_message(reader, parent);
+    const auto message = next_message(reader, parent, heard, held);
     if (!message) break;
     if (message->what == k_watch) heard.leaders.push_back(message->leader);
     if (message->what == k_forget) std::erase(heard.leaders, message->leader);
+    if (message->what == k_link) heard.links.push_back(message->leader);
+    if (message->what == k_unlink) std::erase(heard.links, message->leader);
     if (message->what == k_file) heard.file = read_file_message(reader, message->leader);
     if (message->what == k_all_is_well) heard.all_is_well = true;
   }
@@ -262,7 +266,8 @@ void let_go_of_descriptors(const Heard& heard, const Parent& parent, const std::
   ::setsid();
   if (::chdir("/") != 0) ::_exit(k_exit_own_failure);
 
-  const Heard heard = listen(reader, parent.pid);
+  HeldParent held(parent.pid, duties.host, duties.links_end_first);
+  const Heard heard = listen(reader, parent.pid, held);
   ::close(reader);
   raise_open_files_limit();  // same limit as ddprun's: descriptors open there count here
   let_go_of_descriptors(heard, parent, agent_id, duties);
@@ -312,6 +317,10 @@ void Reaper::tell(char what, int leader) {
 void Reaper::watch(int leader) { tell(k_watch, leader); }
 
 void Reaper::forget(int leader) { tell(k_forget, leader); }
+
+void Reaper::note_link(int socket) { tell(k_link, socket); }
+
+void Reaper::forget_link(int socket) { tell(k_unlink, socket); }
 
 void Reaper::remove_at_end(const std::string& path, const std::string& text) {
   const std::string file = path + '\0' + text;

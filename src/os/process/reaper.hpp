@@ -1,11 +1,12 @@
 // A helper process that cleans up after a ddprun that could not: killed by SIGKILL, crashed, out of memory.
 //
-// ddprun tells it which workers live; it sleeps, and the kernel wakes it when ddprun has gone (no wake-ups
-// until then). Without "all is well" before, it kills the workers' families and every process that carries
-// this launch's marker variable, which also reaches what left the family, until a look finds none (a job that
-// a worker submitted carries it too: who belongs to another job is left alone), and removes the launch's
-// folder. Without a /proc of our own PID namespace it reaches the workers' process groups only. It is in a
-// session of its own, deaf to signals, and shows up as "ddprun-reaper".
+// ddprun tells it which workers live; it sleeps, and the kernel wakes it when ddprun has gone. Every ten
+// seconds it looks whether ddprun runs (os/process/held_parent.hpp). Without "all is well" before, it kills
+// the workers' families and every process that carries this launch's marker variable, which also reaches what
+// left the family, until a look finds none (a job that a worker submitted carries it too: who belongs to
+// another job is left alone), and removes the launch's folder. Without a /proc of our own PID namespace it
+// reaches the workers' process groups only. It is in a session of its own, deaf to signals, and shows up as
+// "ddprun-reaper".
 //
 // It shares ddprun's descriptors, so that those of a ddprun that was killed close when the reaper closes
 // them: pipes, files and listeners (srun's and a shell's wait for them) at once, TCP connections where
@@ -13,6 +14,7 @@
 // others in their place. Those that ddprun was started with are closed at once, and left as they are.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,9 @@ struct ReaperDuties {
   // Folders removed with their contents when ddprun is gone or says that all is well. Missing ones are passed
   // over, so that a folder can be named here before it is made.
   std::vector<std::string> folders{};
+  std::string host{};  // ours, as it is told
+  // Those at the other end of links end before us where all is well, so that they are given some time.
+  std::optional<Milliseconds> links_end_first{};
 };
 
 class Reaper {
@@ -51,6 +56,11 @@ class Reaper {
   // free.
   void watch(int leader);
   void forget(int leader);
+  // A connection, by its descriptor, to those who do without this ddprun once they have closed it. Forget it
+  // before it is closed here. Where ddprun does not run any more (os/process/held_parent.hpp) and most of
+  // them are closed, it is killed.
+  void note_link(int socket);
+  void forget_link(int socket);
   // Names a file that is removed with us, unless it holds another text by then; not one of several kilobytes.
   void remove_at_end(const std::string& path, const std::string& text);
   // Dismisses the reaper, which ends without doing anything: all is well. The destructor waits for that, at

@@ -68,7 +68,8 @@ std::vector<int> capture_ignored_signals(const std::vector<int>& signals) {
   std::vector<int> ignored;
   std::copy_if(signals.begin(), signals.end(), std::back_inserter(ignored), [](int signal) {
     struct sigaction action {};
-    return signal != SIGCHLD && ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    const bool counts = signal != SIGCHLD && signal != SIGINT && signal != SIGQUIT;
+    return counts && ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
   });
   return ignored;
 }

@@ -35,8 +35,9 @@ bool is_passed_on(const SignalEvent& event);
 // above us: that is the scheduler's daemon or a launcher, at the request of any user.
 std::string describe_sender(const SignalEvent& event);
 
-// Returns those of `signals` that we were started with ignored (nohup: SIGHUP; a shell's `&`: SIGINT,
-// SIGQUIT). They stay ignored here and in the workers.
+// Those of `signals` that we were started with ignored (nohup: SIGHUP). They stay ignored here and in the
+// workers. SIGINT and SIGQUIT are none of them: a shell's `&` in a script ignores both, and who sends one
+// by kill means it.
 std::vector<int> capture_ignored_signals(const std::vector<int>& signals);
 
 // Takes `signals` (less what we were started with ignored) from the process while it lives; SIGPIPE is

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,14 @@
 namespace ddprun::os {
 
 bool is_terminal(int descriptor) { return ::isatty(descriptor) == 1; }
+
+int terminal_columns() {
+  for (const int descriptor : {STDERR_FILENO, STDOUT_FILENO}) {
+    winsize size{};
+    if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  }
+  return 0;
+}
 
 std::optional<Terminal> Terminal::open_controlling() {
   Fd descriptor(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));

@@ -21,6 +21,9 @@
 namespace ddprun::os {
 
 bool is_terminal(int descriptor);
+// How wide the terminal is to which standard error leads, else standard output; 0: neither does, or it does
+// not say.
+int terminal_columns();
 
 class Terminal {
  public:

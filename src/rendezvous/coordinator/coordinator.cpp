@@ -52,6 +52,7 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
 
 Coordinator::Actions Coordinator::on_message(ConnectionId connection, const AgentMessage& message,
                                              TimePoint now) {
+  note_heard(connection, now);
   switch (judge(message, members_.here().contains(connection), state_, attempt_)) {
     case Reception::taken:
       std::visit([&](const auto& content) { handle(connection, content, now); }, message);
@@ -81,6 +82,7 @@ void Coordinator::drop(ConnectionId connection, const std::string& why, Connecti
   members_.leave(agent, sentence);
   quorum_.note_left(agent, end == ConnectionEnd::ended);
   status_round_.drop(connection);
+  answers_.drop(connection);
   lose(agent, sentence, now);
 }
 
@@ -138,6 +140,7 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
   if (takeover_) check_takeover(now);
   for (const ClientVerdict& verdict : questions_.expire(now)) actions_.push_back(JudgeClient{verdict});
   if (state_ != State::finished && status_round_.is_over(now)) end_round(now);
+  look_for_silent(now);
   tell_alone(now);
   update_status(now);
   return std::exchange(actions_, {});
@@ -145,6 +148,8 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
 
 std::optional<TimePoint> Coordinator::deadline() const {
   std::optional<TimePoint> asked = questions_.deadline();
+  const auto look = state_ == State::finished ? std::nullopt : answers_.deadline();
+  if (look) asked = std::min(*look, asked.value_or(*look));
   if (const auto status = status_round_.deadline()) asked = std::min(*status, asked.value_or(*status));
   if (const auto due = status_due()) asked = std::min(*due, asked.value_or(*due));
   if (!state_deadline_) return asked;
@@ -196,7 +201,7 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
     members_.move(place->place, *place->moved_to);
     at(*place->moved_to) = std::move(at(place->place));
   }
-  enter(place->place, connection, join);
+  enter(place->place, connection, join, now);
   status_stale_ = true;
   if (join.failure) note_failed_start(now);
   if (all_came()) return any_failed_start() ? fail_start() : form_world(now);
@@ -375,6 +380,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
     send(agent, Start{std::move(assignment), policy_.longest_delay(), stage.of(agent)});
   }
   if (job_end_.warning) send_all(Warn{attempt_, *job_end_.warning});
+  answers_.look_at(now);  // who answers has begun
 }
 
 void Coordinator::open_store(TimePoint now) {
@@ -443,7 +449,7 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
     note_further(failure);
   }
   victims_.insert(victims_.end(), stopped.stopped.begin(), stopped.stopped.end());
-  job_end_.finished.insert(stopped.finished.begin(), stopped.finished.end());
+  note_ended(members_.here().at(connection), stopped);
   of(connection).stopped = true;
   progressed_ |= stopped.progressed;
   check_stopped(now);
@@ -461,6 +467,7 @@ void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now
 void Coordinator::begin_stop(const Stop& stop, TimePoint now) {
   state_ = State::stopping;
   state_deadline_ = now + settings_.stop_timeout;
+  stopping_since_ = now;
   for (Agent& agent : agents_) agent.stopped = false;
   stopped_ = 0;
   record(told::stopping(attempt_, final_cause_     ? supervise::describe(*final_cause_)
@@ -488,12 +495,5 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
   if (!is_the_cause && remarks_.size() < k_max_remarks) remarks_.push_back(detail);
   check_stopped(now);
 }
-
-// Records an event. The driver knows the time, and this host's name if the event has no other.
-void Coordinator::record(events::Event event) {
-  if (settings_.record) actions_.push_back(Record{std::move(event)});
-}
-
-void Coordinator::handle(ConnectionId, const Happened& happened, TimePoint) { record(happened.event); }
 
 }  // namespace ddprun::rendezvous

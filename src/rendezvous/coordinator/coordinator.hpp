@@ -35,6 +35,7 @@
 // that has not stopped its workers in time is not gone, and still ends the job: they might run on.
 // All are told of the others (roster.hpp). Of a split network only a majority goes on (quorum.hpp). One that
 // takes over begins the next attempt once no worker of the last one runs any more.
+// An agent that keeps its connection but does not answer is lost once others wait for it alone (answers.hpp).
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
 
@@ -46,6 +47,7 @@
 #include "rendezvous/address_choice.hpp"
 #include "rendezvous/client_questions.hpp"
 #include "rendezvous/connection_end.hpp"
+#include "rendezvous/coordinator/answers.hpp"
 #include "rendezvous/coordinator/coordinator_action.hpp"
 #include "rendezvous/coordinator/coordinator_agent.hpp"
 #include "rendezvous/coordinator/hangs.hpp"
@@ -74,14 +76,12 @@ class Coordinator {
   Actions on_refused(const std::string& address, const std::string& why, TimePoint now);
   Actions on_store_ready(Attempt attempt, int port, TimePoint now);
   Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
-  // Notes a connection to the store whose other end is not on this host.
-  Actions on_store_client(const ClientQuestion& question, TimePoint now);
-  // Notes the number of connections that the store of this attempt has now.
-  Actions on_connections(int count, TimePoint now);
+  Actions on_store_client(const ClientQuestion& question, TimePoint now);  // not on this host
+  Actions on_connections(int count, TimePoint now);  // that the store of this attempt has now
   Actions on_job_end(std::optional<TimePoint> at, std::optional<int> warning);  // the signal for all workers
+  Actions on_grace(Milliseconds grace, TimePoint now);  // that the scheduler gives the workers to stop
   Actions on_time(TimePoint now);
-  // Returns when on_time has to be called; nullopt while the workers run.
-  std::optional<TimePoint> deadline() const;
+  std::optional<TimePoint> deadline() const;  // when on_time wants to be called
   // Reports whether agents are still to come that would look for this process until their own deadline, as
   // the launch failed before.
   bool expects_latecomers() const {
@@ -123,7 +123,7 @@ class Coordinator {
   void join_late(ConnectionId connection, const Join& join, TimePoint now);
   bool goes_on_without(AgentIndex agent, const std::string& sentence, TimePoint now);
   void tell_alone(TimePoint now);
-  void enter(AgentIndex place, ConnectionId connection, const Join& join);
+  void enter(AgentIndex place, ConnectionId connection, const Join& join, TimePoint now);
   void begin_last_call(TimePoint now);
   bool enough_nodes() const;
   bool all_came() const { return members_.here().size() + without_.size() >= agents_.size(); }
@@ -184,8 +184,13 @@ class Coordinator {
   void update_status(TimePoint now);
   void send_all(const CoordinatorMessage& message);
   void note_further(const supervise::Failure& failure);
+  void note_ended(AgentIndex agent, const Stopped& stopped);
   void settle_cause();
   void handle(ConnectionId connection, const Happened& happened, TimePoint now);
+  void handle(ConnectionId, const Alive&, TimePoint) {}  // whatever it sends is a sign of life
+  void note_heard(ConnectionId connection, TimePoint now);
+  void look_for_silent(TimePoint now);
+  bool waits_for(AgentIndex agent, TimePoint now) const;
   void handle(ConnectionId, const lifeline::Output&, TimePoint) {}  // the service hands that connection over
   void record(events::Event event);
   bool all_succeeded();
@@ -214,38 +219,35 @@ class Coordinator {
 
   Membership members_;
   Quorum quorum_;
-  std::optional<Gathering> takeover_;  // under way
-  std::vector<Agent> agents_;          // indexed by place
-  // all_done: of this round's probes, in this attempt, since the stop
-  std::size_t answered_ = 0, succeeded_ = 0, stopped_ = 0;
+  std::optional<Gathering> takeover_;                       // under way
+  std::vector<Agent> agents_;                               // by place
+  std::size_t answered_ = 0, succeeded_ = 0, stopped_ = 0;  // for all_done
   ClientQuestions questions_;
   StatusRound status_round_;
   Hangs hangs_;
+  Answers answers_;
   Modules modules_;                             // latest list announced; empty: none yet
   std::map<std::string, std::string> refused_;  // address -> why, the first few
-  std::optional<TimePoint> state_deadline_;
-  TimePoint alone_due_;
+  std::optional<TimePoint> state_deadline_, last_call_;
+  std::optional<TimePoint> killed_at_;     // then no worker of agents that were lost runs any more
   State status_state_ = State::gathering;  // state that status_since_ is about
-  TimePoint status_since_, status_due_;
+  TimePoint alone_due_, status_since_, status_due_;
   int connections_ = 0;  // most connections at a time to the store of this attempt
   bool status_stale_ = true;
-  std::string status_shown_;
 
   plan::WorldPlan world_;
-  std::optional<TimePoint> last_call_;
-  std::vector<std::string> changes_;    // reasons for a new world once all have stopped
-  std::optional<TimePoint> killed_at_;  // time when no worker of lost agents runs any more
+  std::vector<std::string> changes_;  // why the world is made anew once all have stopped
   bool told_differences_ = false, store_asked_ = false;
   std::vector<FailedStart> without_;  // hosts that the job starts without
-  std::string address_;
+  std::string address_, status_shown_;
   std::vector<std::string> candidates_;
   int probe_rounds_ = 0;
   Attempt attempt_;
 
   std::optional<supervise::Failure> first_failure_;  // first of this attempt; settle_cause() may replace it
   std::vector<int> victims_;
-  TimePoint started_at_, failed_at_;  // the workers of this attempt; the first of them
-  bool progressed_ = false;           // one touched its DDPRUN_PROGRESS_FILE
+  TimePoint started_at_, failed_at_, stopping_since_;  // the workers of this attempt; the first of them; all
+  bool progressed_ = false;                            // one touched its DDPRUN_PROGRESS_FILE
   supervise::RestartPolicy policy_;
   std::optional<supervise::Cause> final_cause_;  // decided while stopping
   std::optional<supervise::Cause> late_cause_;   // cause to be used if a restart would be made after all

@@ -2,14 +2,16 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/duration.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/roster.hpp"
+#include "supervise/killed_ranks.hpp"
+#include "supervise/root_cause.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -35,10 +37,12 @@ struct Gathering {
 
 // End of the job as the coordinator knows it.
 struct CoordinatorJobEnd {
-  std::optional<TimePoint> at;  // end that the scheduler shows; nullopt: unknown
-  std::optional<int> warning;   // the signal that the workers were sent before it
-  TimePoint decided_at;         // time when all workers of the last attempt had stopped
-  std::set<int> finished;       // ranks of this attempt that had ended with success before its stop
+  std::optional<TimePoint> at;                  // as far as the scheduler shows it
+  std::optional<int> warning;                   // the signal that the workers were sent before it
+  TimePoint decided_at;                         // when all workers of the last attempt had stopped
+  Milliseconds grace{0};                        // that the scheduler gives the workers to stop; 0: not known
+  std::vector<supervise::KilledRanks> killed;   // in this attempt
+  std::map<int, supervise::EarlyEnd> finished;  // ranks of this attempt that had succeeded before its stop
 };
 
 }  // namespace ddprun::rendezvous

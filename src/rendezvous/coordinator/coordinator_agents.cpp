@@ -24,11 +24,12 @@ bool reached_here(const std::string& reached) {
 
 }  // namespace
 
-void Coordinator::enter(AgentIndex place, ConnectionId connection, const Join& join) {
+void Coordinator::enter(AgentIndex place, ConnectionId connection, const Join& join, TimePoint now) {
   members_.enter(place, connection, join.announcement);
   at(place) = {};
   at(place).reached = join.reached;
   at(place).failure = join.failure;
+  note_heard(connection, now);
   record(told::joined(host_of(place), announced(place).workers));
 }
 

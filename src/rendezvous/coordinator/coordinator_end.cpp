@@ -20,9 +20,11 @@ namespace {
 constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not alike
 
 // Returns the ranks that were running when the signal came, for the report.
-std::vector<int> ranks_running(int world_size, std::set<int> ended,
+std::vector<int> ranks_running(int world_size, const std::map<int, supervise::EarlyEnd>& finished,
                                const std::optional<supervise::Failure>& failure,
                                const std::vector<supervise::Failure>& others) {
+  std::set<int> ended;
+  for (const auto& [rank, end] : finished) ended.insert(rank);
   if (failure) ended.insert(failure->rank.value);
   for (const supervise::Failure& other : others) ended.insert(other.rank.value);
   std::vector<int> running;
@@ -96,9 +98,12 @@ void Coordinator::restart(TimePoint now) {
   const supervise::Failure cause = *first_failure_;
   const Milliseconds delay = policy_.note_end(attempt_end()).delay;
   if (settings_.elastic) note_first_failure(cause);
+  const std::vector<supervise::KilledRanks> killed = job_end_.killed;
   next_attempt();
   record(told::restart(attempt_, supervise::describe_restart(cause, delay), &cause));
   actions_.push_back(ShowRestart{cause, attempt_, policy_.used().used, settings_.max_restarts, delay});
+  for (const supervise::KilledRanks& each : killed)
+    actions_.push_back(ShowNotice{{supervise::describe(each), {}}});
   if (delay == Milliseconds{0}) return begin_attempt(now);
   tell_rosters();  // includes the restart that is used up now
   state_ = State::opening;
@@ -118,6 +123,7 @@ void Coordinator::next_attempt() {
   hangs_.begin_attempt();
   others_.clear();
   victims_.clear();
+  job_end_.killed.clear();
   remarks_.clear();
 }
 
@@ -162,6 +168,16 @@ void Coordinator::handle(ConnectionId connection, const Stuck&, TimePoint now) {
 void Coordinator::stop_deadline_passed(TimePoint now) {
   for (int index = 0; index < settings_.agents && state_ == State::stopping; ++index) {
     if (!is_busy({index})) continue;
+    const ConnectionId connection = *members_.at({index}).connection;
+    const bool answers = connection == k_local_connection || !settings_.silence ||
+                         answers_.has_been_heard_since(connection, stopping_since_);
+    if (!answers) {
+      expel(connection,
+            fmt::format("it did not stop its workers within {} and does not answer",
+                        describe_duration(settings_.stop_timeout)),
+            now);
+      continue;
+    }
     at({index}).stopped = true;
     lose({index},
          fmt::format("{} did not stop its workers within {}", name_of({index}),
@@ -181,7 +197,8 @@ void Coordinator::finish(const supervise::Cause& cause) {
     ++told_;
     const bool here = connection == k_local_connection;
     actions_.push_back(
-        here ? SendTo{connection, Finish{cause, others_, remarks_, true, victims_, policy_.used()}}
+        here ? SendTo{connection,
+                      Finish{cause, others_, remarks_, true, victims_, policy_.used(), {}, job_end_.killed}}
              : SendTo{connection, Finish{cause, {}, {}, false}});
   }
   actions_.push_back(EndJob{cause});
@@ -207,6 +224,19 @@ void Coordinator::note_further(const supervise::Failure& failure) {
   if (others_.size() < k_max_seen) others_.push_back(failure);
 }
 
+// The ranks of this agent that had ended before the stop, and those that it has killed.
+void Coordinator::note_ended(AgentIndex agent, const Stopped& stopped) {
+  for (std::size_t i = 0; i < stopped.finished.size(); ++i) {
+    const int rank = stopped.finished[i], ago = i < stopped.finished_ago.size() ? stopped.finished_ago[i] : 0;
+    job_end_.finished[rank] = {rank, host_of(agent), Milliseconds{std::max(ago, 0)}};
+  }
+  for (const supervise::KilledRanks& each : stopped.killed) {
+    const bool own =
+        std::ranges::all_of(each.ranks, [&](int rank) { return runs_rank(agent, GlobalRank{rank}); });
+    if (own && job_end_.killed.size() < k_max_further_failures) job_end_.killed.push_back(each);
+  }
+}
+
 // Settles the cause by all failures: each host sends its first one when it comes, and the others with
 // Stopped.
 void Coordinator::settle_cause() {
@@ -222,6 +252,9 @@ void Coordinator::settle_cause() {
   others_ = std::move(ranked.others);
   if (others_.size() > k_max_further_failures) others_.resize(k_max_further_failures);
   victims_ = final_cause_ ? std::vector<int>() : std::move(ranked.victims);
+  std::vector<supervise::EarlyEnd> early;
+  for (const auto& [rank, end] : job_end_.finished) early.push_back(end);
+  supervise::explain_by_early_ends(*first_failure_, early);
   record(told::failed(*first_failure_));
 }
 

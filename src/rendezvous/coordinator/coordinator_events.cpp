@@ -67,6 +67,18 @@ Event lost(std::string host, std::string sentence) {
   return event;
 }
 
+Event hang(Attempt attempt, const status::Verdict& verdict) {
+  Event event = event_of(EventKind::hang, attempt, status::describe(verdict));
+  event.host = verdict.host;
+  event.rank = verdict.rank;
+  event.local_rank = verdict.local_rank;
+  event.pid = verdict.pid;
+  event.gpu = verdict.gpu;
+  event.hint = verdict.hint;
+  event.lines = split(trim(verdict.places), '\n');
+  return event;
+}
+
 Event failed(const supervise::Failure& failure) {
   Event event = event_of(EventKind::failed, failure.attempt, supervise::describe(failure));
   event.host = failure.host;

@@ -5,6 +5,7 @@
 
 #include "base/ids.hpp"
 #include "events/event.hpp"
+#include "status/verdict.hpp"
 #include "supervise/outcome.hpp"
 
 namespace ddprun::rendezvous::told {
@@ -15,6 +16,7 @@ events::Event planned(int nodes, int workers);
 events::Event attempt(Attempt attempt, int workers);
 events::Event stopping(Attempt attempt, const std::string& why);
 events::Event lost(std::string host, std::string sentence);
+events::Event hang(Attempt attempt, const status::Verdict& verdict);
 events::Event failed(const supervise::Failure& failure);
 // Makes the event of a restart. `cause`: the failure that it answers, if there is one.
 events::Event restart(Attempt attempt, std::string what, const supervise::Failure* cause = nullptr);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/coordinator/coordinator_events.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -37,6 +38,7 @@ void Coordinator::judge_hang(const status::JobStatus& job, bool early, TimePoint
     const auto notice = status::describe_early_exit(job, why);
     if (notice) actions_.push_back(ShowNotice{{notice->what, notice->hint}});
   } else if (const auto verdict = status::make_verdict(job, why)) {
+    record(told::hang(attempt_, *verdict));
     const auto& action = settings_.hang.action;
     action && action->value == options::OnHang::report ? actions_.push_back(ShowHang{*verdict})
                                                        : fail_hung(*verdict, now);
@@ -55,7 +57,7 @@ void Coordinator::fail_hung(const status::Verdict& verdict, TimePoint now) {
   failure.program = settings_.program;
   failure.status = {ExitStatus::Kind::hung, 0, StartStage::process, false, verdict.reason};
   failure.message = verdict.places;
-  failure.hint = verdict.hint;
+  failure.hint = verdict.hint_after;
   failure.gpu = verdict.gpu;
   first_failure_ = failure;
   failed_at_ = now;

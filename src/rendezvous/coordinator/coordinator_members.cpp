@@ -134,7 +134,7 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
   if (const auto clash = members_.find_clash(*place, join.announcement))
     return refuse(connection, clash->what(), clash->hint());
   const std::vector<Successor> before = successors();
-  enter(*place, connection, join);
+  enter(*place, connection, join, now);
   successors() == before ? tell_roster(*place, make_roster()) : tell_rosters();
   if (!members_.is_changed() || settings_.elastic->grow != options::Grow::now) return stand_by(*place);
   if (state_ == State::probing) return form_world(now);

@@ -24,6 +24,13 @@ void show_job(ConnectionId asker, const status::JobStatus& job, bool stacks, Coo
 
 }  // namespace
 
+// Records an event. The driver knows the time, and this host's name if the event has no other.
+void Coordinator::record(events::Event event) {
+  if (settings_.record) actions_.push_back(Record{std::move(event)});
+}
+
+void Coordinator::handle(ConnectionId, const Happened& happened, TimePoint) { record(happened.event); }
+
 void Coordinator::handle(ConnectionId connection, const JobQuestion& question, TimePoint now) {
   using enum StatusRound::Purpose;
   status_round_.want(question.stacks ? stacks : status, connection);
@@ -92,6 +99,13 @@ std::string Coordinator::describe_phase() const {
   }
   return "ended";
 }
+
+// Records an event. The driver knows the time, and this host's name if the event has no other.
+void Coordinator::record(events::Event event) {
+  if (settings_.record) actions_.push_back(Record{std::move(event)});
+}
+
+void Coordinator::handle(ConnectionId, const Happened& happened, TimePoint) { record(happened.event); }
 
 // ---- waiting
 

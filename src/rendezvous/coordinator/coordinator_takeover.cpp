@@ -109,7 +109,7 @@ void Coordinator::gather_survivor(ConnectionId connection, const Join& join, Tim
                               printable(join.announcement.host)),
                   "start ddprun there again once the job runs");
   }
-  enter(join.survivor->roster.own, connection, join);
+  enter(join.survivor->roster.own, connection, join, now);
   quorum_.note_survivor(*join.survivor);
   takeover_->survivors.push_back(*join.survivor);
   check_takeover(now);

@@ -9,27 +9,48 @@ bool is_any(const Message& message) {
   return (std::holds_alternative<Kinds>(message) || ...);
 }
 
+// What may come at any time does not.
+bool answers(const CoordinatorMessage& message) {
+  return !is_any<Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Modules, AliveQuestion,
+                 Warn>(message);
+}
+
 }  // namespace
 
 std::optional<MemberSession::Expectation> MemberSession::note_sent(const AgentMessage& message) {
   state_ = after_sent(message, state_);
+  succeeded_ |= is_any<AttemptSucceeded>(message);
   if (is_any<Join>(message)) {
     return Expectation{limits_.start,
                        "accepted this node but sent no start within " + describe_duration(limits_.start)};
   }
   if (!is_any<AttemptFailed, Stopped, StopRequest>(message)) return std::nullopt;
-  const Milliseconds limit = limits_.answer + (is_any<Stopped>(message) ? pause_ : Milliseconds{0});
+  waits_ = true;
+  if (is_any<Stopped>(message)) waited_pause_ = pause_;
+  return expectation();
+}
+
+std::optional<MemberSession::Expectation> MemberSession::expectation() const {
+  if (!waits_) return std::nullopt;
+  const Milliseconds limit = limits_.answer + waited_pause_ + grace_;
   return Expectation{limit, "sent nothing for " + describe_duration(limit)};
 }
 
+bool MemberSession::takes_grace(Milliseconds grace) {
+  if (grace <= grace_) return false;
+  grace_ = grace;
+  return true;
+}
+
 std::variant<MemberSession::Received, std::string> MemberSession::note_received(
-    const CoordinatorMessage& message) {
+    const CoordinatorMessage& message, TimePoint now) {
+  heard_ = now;
   if (judge(message, state_) == Reception::wrong) return describe_wrong(message);
   state_ = after_received(message, state_);
+  if (answers(message)) waits_ = false, waited_pause_ = Milliseconds{0};
+  if (is_any<Start, Stop>(message)) succeeded_ = false;
   if (const auto* start = std::get_if<Start>(&message)) pause_ = start->pause;
-  return Received{
-      !is_any<Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Modules, Warn>(message),
-      is_any<Finish, Refused>(message)};
+  return Received{answers(message), is_any<Finish, Refused>(message)};
 }
 
 }  // namespace ddprun::rendezvous

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/duration.hpp"
+#include "rendezvous/connection_end.hpp"
 #include "rendezvous/expected_messages.hpp"
 #include "rendezvous/message.hpp"
 
@@ -17,6 +18,12 @@ class MemberSession {
     Milliseconds start{0};   // from Join to what follows it
     Milliseconds answer{0};  // from a failure, an end of workers or a request to stop
   };
+  // The coordinator asks each agent every few seconds whether it runs (coordinator/answers.hpp). After this
+  // long without a word it is said that it does not answer.
+  static constexpr Milliseconds k_silence{30000};
+  // Once the workers here have ended with success, it is lost. Others may train for longer, so that this is
+  // longer than what the coordinator waits for an agent.
+  static constexpr Milliseconds k_silence_limit{300000};
   explicit MemberSession(Limits limits) : limits_(limits) {}
 
   // Expectation of an answer within `limit` from now: without one the coordinator hangs, as its host lives.
@@ -26,17 +33,35 @@ class MemberSession {
   };
   // Returns nullopt if the expectation stays as before.
   std::optional<Expectation> note_sent(const AgentMessage& message);
+  // The workers of all hosts have so long to stop: what is answered once they have may take that much longer.
+  // True where that is news.
+  bool takes_grace(Milliseconds grace);
+  // What is still to be answered.
+  std::optional<Expectation> expectation() const;
 
   struct Received {
     bool answers = false;  // the expected message; else it may come at any time
     bool ends = false;     // no message follows it
   };
   // Notes a message, or returns why the connection has to end: "it sent a start unexpectedly".
-  std::variant<Received, std::string> note_received(const CoordinatorMessage& message);
+  std::variant<Received, std::string> note_received(const CoordinatorMessage& message, TimePoint now);
+
+  // Nothing is left to do here but to hear of the end.
+  bool has_succeeded() const { return succeeded_; }
+  Milliseconds silence(TimePoint now) const {
+    return std::chrono::floor<Milliseconds>(now - heard_.value_or(now));
+  }
+  // How it is lost when a word of it is overdue: the reaper of one that does not run at all ends it.
+  ConnectionEnd end_of_overdue(TimePoint now) const {
+    return silence(now) >= k_silence ? ConnectionEnd::broken : ConnectionEnd::hanging;
+  }
 
  private:
   Limits limits_;
   MemberState state_ = MemberState::joined;
+  bool succeeded_ = false, waits_ = false;
+  Milliseconds grace_{0}, waited_pause_{0};
+  std::optional<TimePoint> heard_;
   Milliseconds pause_{0};  // pause announced by the latest Start, between Stopped and the next
 };
 

@@ -21,7 +21,7 @@ def describe(ended, modules):
     known = dict(threading._active)  # current_thread() would add this thread of C++ to it
     exceptions = sys._current_exceptions() if hasattr(sys, "_current_exceptions") else {}
     here = threading.get_ident()
-    answer = {"main_thread": os.getpid(), "finalizing": sys.is_finalizing(), "script_ended": ended, "threads": []}
+    answer = {"main_thread": os.getpid(), "finalizing": sys.is_finalizing(), "script_ended": ended, "groups": _groups(), "threads": []}
     for ident, frame in sys._current_frames().items():
         if ident == here:
             continue
@@ -31,6 +31,8 @@ def describe(ended, modules):
             "name": _text(getattr(thread, "name", "")),
             "stack": _stack(frame),
             "exception": _exception(exceptions.get(ident)),
+            "joins": _joined(frame),
+            "store_call": _store_call(frame),
         })
     if modules:
         answer["loaded"] = _imports()
@@ -55,6 +57,78 @@ def _stack(frame):
 def _place(frame, line):
     code = frame.f_code
     return {"file": _text(code.co_filename), "line": line or 0, "function": _text(code.co_name)}
+
+
+def _joined(frame):
+    """The thread whose end this one waits for, by the system's number; 0: none."""
+    for _ in range(3):
+        if frame is None:
+            break
+        if frame.f_code is threading.Thread.join.__code__:
+            return getattr(frame.f_locals.get("self"), "native_id", None) or 0
+        frame = frame.f_back
+    return 0
+
+
+def _store_call(frame):
+    """The method of a torch store that the innermost line has called, which is no function of Python and so in no stack."""
+    dis, c10d = sys.modules.get("dis"), sys.modules.get("torch._C._distributed_c10d")
+    if not dis or not c10d:
+        return ""
+    try:
+        return _text(_method_called(frame, dis, c10d.Store))
+    except Exception:
+        return ""
+
+
+def _method_called(frame, dis, kind):
+    """Follows the names of the line as far as it has run, without calling anything of theirs."""
+    lines, line, value, found = dict(dis.findlinestarts(frame.f_code)), None, None, ""
+    for step in dis.get_instructions(frame.f_code):
+        if step.offset > frame.f_lasti:
+            break
+        line = lines.get(step.offset, line)
+        if line != frame.f_lineno or not step.opname.startswith("LOAD_") or step.opname == "LOAD_CONST":
+            continue
+        name = step.argval[-1] if isinstance(step.argval, tuple) else step.argval
+        if not step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD")):
+            value = frame.f_locals.get(name, frame.f_globals.get(name))
+        elif isinstance(value, kind):
+            value, found = None, name
+        else:
+            value = _attribute(value, name)
+    return found
+
+
+def _attribute(value, name):
+    try:
+        return object.__getattribute__(value, "__dict__").get(name)
+    except AttributeError:
+        return None
+
+
+def _groups():
+    """The process groups of this rank but the default one: torch's flight recorder names a group and not who is in it."""
+    try:
+        c10d = sys.modules["torch.distributed.distributed_c10d"]
+        world = c10d._world
+        groups = [(group, ranks) for group, ranks in list(world.pg_group_ranks.items()) if group is not world.default_pg]
+        return [{"name": _text(world.pg_names.get(group, "")), "description": _text(group.group_desc),
+                 "ranks": _ranges(sorted(ranks))} for group, ranks in groups[:64]]
+    except Exception:
+        return []
+
+
+def _ranges(numbers):
+    """"0-3,8" of ascending numbers."""
+    parts = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+    return text if len(text) <= 4096 else ""
 
 
 def _exception(found):

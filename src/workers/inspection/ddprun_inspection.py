@@ -3,6 +3,7 @@
 torch calls start(), the entry point of group torch.backends. $DDPRUN_INSPECT is the beginning of these paths:
   .socket  torch's worker server, HTTP; POST /handler/ddprun is answered by ddprun_answer.py beside this file
   .ending  the same socket once the script is over: what needs the interpreter must not be asked any more
+  .record  the last collective of a rank that an exception has ended
   .stacks  SIGRTMIN+3 appends the stacks of all threads, also where the interpreter is locked
   .crash   SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT append them, unless the script has faulthandler do that elsewhere
 Nothing here raises: the script runs as it would without.
@@ -146,6 +147,7 @@ def follow_end(prefix):
     def close():
         try:
             if os.getpid() == owner:
+                keep_last_collective(prefix)
                 os.rename(prefix + ".socket", prefix + ".ending")
         except OSError:
             pass
@@ -153,6 +155,21 @@ def follow_end(prefix):
     getattr(threading, "_register_atexit", atexit.register)(lambda: ended.append(True))  # before it waits for threads
     atexit.register(close)
     return ended
+
+
+def keep_last_collective(prefix):
+    """Of a script that an exception has ended: the report names it, and nobody can be asked any more."""
+    json, c10d = sys.modules.get("json"), sys.modules.get("torch._C._distributed_c10d")
+    if getattr(sys, "last_value", None) is None or not json or not hasattr(c10d, "_dump_fr_trace_json"):
+        return
+    try:
+        entries = json.loads(c10d._dump_fr_trace_json(True, False)).get("entries")
+        if entries:
+            newest = max(entries, key=lambda entry: entry["record_id"])
+            with open(prefix + ".record", "w") as file:
+                json.dump({"entries": [newest]}, file)
+    except Exception:
+        pass
 
 
 def answer_requests(c10d, ended):

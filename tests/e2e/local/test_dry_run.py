@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -74,7 +76,8 @@ def test_a_snapshot_has_its_own_variables_and_is_printed_wherever_it_came_from(b
     assert plan["world_size"] == {"value": 6, "origin": "2 nodes, if all have 3 workers"}
     assert "OMP_NUM_THREADS" in plan["workers"][0]["env"]
     text = run(binary, "--snapshot", str(captured), "--no-python", "true", environment=here)
-    assert text.returncode == 0 and f"what would happen on n2, by its snapshot {str(captured)[:20]}" in text.stdout, text.stderr
+    assert text.returncode == 0, text.stderr
+    assert f"what would happen on n2, by its snapshot {captured.name}" in " ".join(text.stdout.split()), text.stdout
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
@@ -86,3 +89,50 @@ def test_env_lines_set_up_a_shell_without_a_script(binary, shell):
         capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["0", "2", "127.0.0.1", "it's\ta 'name'"]
+
+
+# What starts nothing, where something is wrong with it and where not.
+LOOKS = [["--dry-run", "--gpus-per-worker", "3"], ["--dry-run"], ["--dry-run=json", "--rdzv-endpoint", "master.example:29500"],
+         ["--print-config"], ["--help"], ["--completion", "bash"], ["--dry-run", "--no-such-option"], ["--version"]]
+
+
+@pytest.fixture
+def refused_network(tmp_path):
+    """Runs a program whose connections are all refused; the addresses that it tried."""
+    if shutil.which("strace") is None or subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "true"]).returncode != 0:
+        pytest.skip("needs strace, and ptrace to be allowed")
+    path = tmp_path / "calls"
+
+    def run(command: list[str], environment: dict[str, str]) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+        traced = ["strace", "-f", "-qq", "-o", str(path), "-e", "trace=connect,sendto,sendmsg,sendmmsg",
+                  "--inject=connect:error=ECONNREFUSED"]
+        done = subprocess.run([*traced, *command], env=environment, capture_output=True, text=True, timeout=60)
+        calls = [line for line in path.read_text().splitlines() if re.search(r"AF_(INET|UNIX)", line)]
+        return done, calls
+    return run
+
+
+@pytest.mark.parametrize("options", LOOKS, ids=" ".join)
+@pytest.mark.parametrize("place", [["--nnodes", "2", "--node-rank", "1", "--master-addr", "10.9.9.9"],
+                                   ["--nnodes", "2", "--rdzv-endpoint", "master.example:29500"]], ids=["static", "by-arrival"])
+def test_who_only_looks_connects_to_nobody_and_looks_up_no_name(binary, refused_network, options, place):
+    command = [str(binary), *options, *([] if "--rdzv-endpoint" in options and "--rdzv-endpoint" in place else place),
+               "--no-python", "true"]
+    done, calls = refused_network(command, {"PATH": "/usr/bin:/bin", "DDPRUN_FRONT_END": "10.9.9.9:4000/8f3c"})
+    assert not calls, f"{calls}\n{done.stderr}"
+    wrong = "--gpus-per-worker" in options or "--no-such-option" in options
+    assert done.returncode == (2 if wrong else 0), done.stderr
+    assert "wait" not in done.stderr, done.stderr
+
+
+def test_a_snapshot_with_an_error_tells_nobody(binary, refused_network, captured):
+    done, calls = refused_network([str(binary), "--snapshot", str(captured), "--gpus-per-worker", "5", "--no-python", "true"],
+                                  {"PATH": "/usr/bin:/bin"})
+    assert done.returncode != 0 and not calls, f"{calls}\n{done.stderr}"
+
+
+def test_a_plan_says_that_it_does_not_look_up_the_coordinator(binary):
+    done = run(binary, "--dry-run", "--nnodes", "2", "--rdzv-endpoint", "master.example:29500", "--no-python", "true",
+               environment={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0, done.stderr
+    assert "--dry-run does not look up master.example: if it is a name of " in done.stdout + done.stderr, done.stdout + done.stderr

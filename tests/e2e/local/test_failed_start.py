@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support import evidence
-from support.manual import as_text, codes, start, wait_all
+from support.manual import as_text, codes, start, wait_all, wait_for_listener
 from support.programs import SCRIPTS
 
 PRINT = str(SCRIPTS / "print_env.py")
@@ -37,3 +37,15 @@ def test_a_host_that_finds_no_other_says_it_itself(hosts, key):
     assert result.code == 127, str(result)
     assert evidence.times_said(result.stderr, "cannot start /nonexistent/train.py on b: no such file") == 1, str(result)
     assert "coordinator" not in result.stderr, str(result)
+
+
+@pytest.mark.parametrize("wrong", [["--gpus-per-worker", "3"], ["--no-such-option"]])
+def test_a_dry_run_with_an_error_leaves_the_job_that_waits_alone(hosts, directory, key, wrong):
+    """As typed in a second terminal, beside the real job that waits for its second node."""
+    options = ["--key-file", key, "--rdzv-id", "job"]
+    first = start(hosts, 0, *options, PRINT, str(directory))
+    wait_for_listener(hosts, "a")
+    shown = start(hosts, 1, "--dry-run", *options, *wrong, PRINT, str(directory)).wait()
+    assert shown.code == 2, str(shown)
+    results = wait_all([first, start(hosts, 1, *options, PRINT, str(directory))])
+    assert codes(results) == [0, 0], as_text(results)

@@ -49,6 +49,31 @@ def test_the_rank_that_the_others_wait_for_is_named(run, how, said):
     assert "rank 0 stopped because of it" in text, text
 
 
+@pytest.mark.parametrize("how, call", [("init", "init_process_group"), ("new group", "new_group"),
+                                       ("monitored barrier", "monitored_barrier"), ("store", "store.wait")])
+def test_who_waits_in_a_call_that_no_recorder_shows_is_not_to_blame(run, how, call):
+    text = report(run(how, "--hang-timeout", "4"))
+    assert re.search(rf"rank 1 on b hangs: it is at hang.py:\d+.*, while rank 0 on a waits in {call} at hang.py:\d+", text), text
+
+
+def test_groups_that_are_used_in_another_order_are_no_fault_of_the_network(run):
+    text = report(run("groups", "--hang-timeout", "4"))
+    assert re.search(r"it waits in all_reduce #1 of group one .*, while rank 1 on b waits in all_reduce #1 of group two ", text), text
+    assert "hint: the ranks use these process groups in different orders, so that each waits for the other" in text, text
+
+
+@pytest.mark.parametrize("how, said", [
+    ("thread", r"it is at hang.py:\d+ in bad_branch of thread loader, (.*\n)+.*stack of rank 1, thread loader, innermost call first:\n"
+               r".* in bad_branch\n(.*\n)+  \| its thread MainThread:\n(.*\n)*.* in wait_for_a_thread"),
+    ("locks", r"it is at hang.py:\d+ in take, (.*\n)+.*stack of rank 1, innermost call first:\n.* in take\n(.*\n)+"
+              r"  \| its thread other:\n.* in take\n"),
+    ("prompt", r"it is at a \(Pdb\) prompt at hang.py:\d+, (.*\n)+.*hint: it waits for input: answer it \(c continues\)"),
+])
+def test_the_thread_that_matters_is_shown(run, how, said):
+    text = report(run(how, "--hang-timeout", "4"))
+    assert re.search("rank 1 on b hangs: " + said, text), text
+
+
 def test_what_was_collected_of_every_rank_is_kept_beside_its_log_files(run, directory):
     report(run("sleep", "--hang-timeout", "4", "--logs", str(directory / "logs"), "--rdzv-id", "run"))
     for rank, function in enumerate(["train", "bad_branch"]):
@@ -65,12 +90,21 @@ def test_a_hang_is_answered_with_a_restart(run):
     assert re.search(r"rank 1 on b hangs: .*; starting all workers again \(restart 1 of 1\)\nwhere the ranks are:", results[0].stderr)
 
 
-def test_a_hang_is_reported_and_the_job_goes_on(run, hosts):
-    processes = run("stopped", "--hang-timeout", "4", "--on-hang", "report")
+def test_a_hang_is_reported_and_the_job_goes_on(run, hosts, directory):
+    events, metrics, written = (directory / name for name in ("ev.jsonl", "job.prom", "report.json"))
+    processes = run("stopped", "--hang-timeout", "4", "--on-hang", "report", "--events", str(events), "--metrics", str(metrics),
+                    "--report", str(written))
     told = next(found for found in (re.search(r"kill -CONT (\d+) on b", line) for line in processes[0].popen.stderr) if found)
     hosts["b"].check(["kill", "-CONT", told[1]])
     results = wait_all(processes)
     assert codes(results) == [0, 0] and results[0].stdout == "trained\n", as_text(results)
+    said = "rank 1 on b hangs: it is stopped by a signal (state T)"
+    [hang] = [each for each in map(json.loads, events.read_text().splitlines()) if each["event"] == "hang"]
+    assert hang["what"].startswith(said) and hang["hint"].startswith("kill -CONT") and hang["rank"] == 1, hang
+    assert re.search(r"^ddprun_hangs_total\{.*\} 1$", metrics.read_text(), re.M)
+    [noted] = json.loads(written.read_text())["hangs"]
+    assert noted["what"] == hang["what"] and (noted["host"], noted["rank"], noted["attempt"]) == ("b", 1, 0), noted
+    assert said in hosts["a"].check(["ddprun", "--timeline", str(events)])
 
 
 @pytest.mark.parametrize("how", ["checkpoint", "compile", "preprocess", "progress"])
@@ -90,6 +124,15 @@ def test_auto_follows_from_the_rhythm_of_the_job(machine, torch_python):
     assert result.code == 124 and told and int(told[1]) >= 400, result
     result = paused.wait(timeout=300)
     assert (result.code, result.stdout, result.stderr) == (0, "trained\n", ""), result
+
+
+def test_a_rank_that_exits_early_explains_the_failure_of_the_others(run):
+    results = wait_all(run("batch less"))
+    assert codes(results) == [1, 1], as_text(results)
+    text = results[0].stderr
+    assert re.search(r"ddprun: rank 0 on a exited with code 1: rank 1 on b had exited with code 0 \d+\.\d s before, while rank 0 was in "
+                     r"all_reduce #6 \(1000 float\)\n", text), text
+    assert "hint: all ranks must make the same collective calls; a rank with fewer batches ends early" in text, text
 
 
 def test_a_rank_that_exits_early_is_told_and_its_job_ends(run):

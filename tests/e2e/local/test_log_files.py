@@ -36,6 +36,7 @@ def sorted_lines(text: str) -> list[str]:
     ("-r", "3"), ("-r", "0:1,1:2"), ("-t", "3"), ("-t", "0:3", "-r", "1:3"), ("-r", "3", "-t", "0:1"),
     ("-t", "3", "--local-ranks-filter", "1"), ("--local-ranks-filter", "0"),
     ("-t", "3", "--duplicate-stdout-filters", "out 1,x", "--duplicate-stderr-filters", "err"),
+    ("--duplicate-stdout-filters", "out 1", "--duplicate-stderr-filters", "err"),
 ], ids=" ".join)
 def test_the_files_and_the_console_are_torchruns(machine, options):
     if not TORCH_PYTHON:
@@ -266,7 +267,7 @@ def test_without_an_option_copies_on_stderr_are_counted_and_nothing_else(machine
         assert result.code == 0 and result.stdout.count("hello\n") == 6, str(result)
         text = result.stdout if both else result.stderr
         texts.append(text)
-        copies = re.findall(r"^\[\S+\] the same 2 lines:   Error: same$", text, re.M)
+        copies = re.findall(r"^\[\S+\] the same 2 lines as rank \d:   Error: same$", text, re.M)
         for rank in range(6):
             (machine.directory / str(rank)).unlink()
         if len(copies) == 1 and text.count("Traceback") == 1:
@@ -306,7 +307,7 @@ def test_ranks_that_lose_one_that_raises_are_one_traceback(machine, torch_python
             lost.unlink()
         result = machine.run("-q", "--nproc-per-node", "8", "--shutdown-timeout", "60", "train.py", env={"PYTHON_EXEC": str(torch_python)})
         assert result.code == 1, str(result)
-        copies = re.findall(r"^\[([\d, -]+)\] the same \d+ lines(?: but for the port)?: RuntimeError: .*Connection closed by peer", result.stderr, re.M)
+        copies = re.findall(r"^\[([\d, -]+)\] the same \d+ lines as rank \d(?: but for the port)?: RuntimeError: .*Connection closed by peer", result.stderr, re.M)
         ranks = {rank for each in copies for part in each.split(", ")
                  for rank in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)}
         whole = re.findall(r"^RuntimeError: .*Connection closed by peer", result.stderr, re.M)
@@ -394,5 +395,5 @@ sys.exit("Traceback (most recent call last):\\n  Error: same" if os.environ["RAN
         (machine.directory / "fail").touch()
         wait_until("the job has ended", lambda: (machine.directory / "ended").exists())
         shown = terminal.screen("-S", "-")
-        folded = re.findall(r"^\[\d(?:, \d|-\d)+\] the same 2 lines:   Error: same$", shown, re.M)
+        folded = re.findall(r"^\[\d(?:, \d|-\d)+\] the same 2 lines as rank \d:   Error: same$", shown, re.M)
         assert folded or shown.count("Traceback") >= 1, shown

@@ -350,6 +350,83 @@ except ddprun.Failure as failure:
     assert json.loads((package.directory / "mine.json").read_text())["result"] == "succeeded"
 
 
+def test_an_error_of_the_launcher_is_in_the_exception_without_capture_too(package):
+    lines = printed(run_script(package, """
+import ddprun
+
+for arguments in (["--nnode-typo", "2"], ["--no-python", "/nonexistent"]):
+    try:
+        ddprun.run(arguments)
+    except ddprun.Failure as failure:
+        print(failure.code, str(failure).splitlines())
+"""))
+    assert lines[0].startswith("2 ['unknown option --nnode-typo"), lines
+    assert lines[1].startswith("127 ['cannot start /nonexistent on "), lines
+
+
+def test_a_string_is_no_list_of_arguments_and_no_function(package):
+    assert printed(run_script(package, """
+from pathlib import Path
+import ddprun
+
+if __name__ == "__main__":
+    for call in (lambda: ddprun.run("--nproc-per-node 2 'my train.py'"), lambda: ddprun.run(Path("train.py")),
+                 lambda: ddprun.launch("train", 2), lambda: ddprun.launch(None)):
+        try:
+            call()
+        except TypeError as error:
+            print(error)
+""")) == ["ddprun.run() takes a list of arguments: ddprun.run(['--nproc-per-node', '2', 'my train.py'])",
+          "ddprun.run() takes a list of arguments: ddprun.run(['train.py'])",
+          "ddprun.launch() takes a function, not 'train': ddprun.launch(train, 2)",
+          "ddprun.launch() takes a function, not None: ddprun.launch(function, nproc)"]
+
+
+BELOW = """
+import ddprun
+
+if __name__ == "__main__":
+    def twice(number):
+        return 2 * number
+    try:
+        print(ddprun.launch(twice, 2, 4))
+    except TypeError as error:
+        print(error)
+"""
+
+
+def test_a_function_below_main_is_sent_by_cloudpickle_or_explained(package):
+    path = f"{package.environment['PYTHONPATH']}:{cloudpickle()}"
+    assert printed(run_script(package, BELOW, env={"PYTHONPATH": path})) == ["[8, 8]"]
+    (package.directory / "cloudpickle.py").write_text("raise ImportError\n")
+    assert printed(run_script(package, BELOW)) == [
+        'twice is defined below if __name__ == "__main__":, which workers do not run: define it above that line, or install cloudpickle']
+
+
+def test_a_class_below_main_is_explained_by_the_worker(package):
+    result = run_script(package, """
+import ddprun
+
+if __name__ == "__main__":
+    class Point:
+        pass
+    ddprun.launch(print, 2, Point())
+""")
+    assert result.code == 1 and ('a worker imports the script without what is below if __name__ == "__main__":; '
+                                 "define it above that line") in result.stderr, result
+
+
+def test_functions_that_do_not_train_together_are_no_mistake(package):
+    result = run_script(package, """
+import os
+import ddprun
+
+if __name__ == "__main__":
+    print(ddprun.launch(os.getenv, 2, "RANK"))
+""")
+    assert (result.code, result.stdout, result.stderr) == (0, "['0', '1']\n", "")
+
+
 def test_a_python_that_is_killed_takes_the_job_with_it(package):
     (package.directory / "script.py").write_text(WAIT.format(streams="pass"))
     program = package.start_program([sys.executable, "script.py"])

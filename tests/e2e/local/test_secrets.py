@@ -13,7 +13,7 @@ NAMES = """PMI_SHARED_SECRET PBS_JOBCOOKIE OMPI_MCA_orte_precondition_transports
     FLUX_HTTP_AUTH DDPRUN_GH_PAT CRAY_PASSPHRASE MPI_BEARER SLURM_JOB_COMMENT SBATCH_COMMENT SLURM_ADMIN_COMMENT NCCL_API_KEY
     PET_TOKEN LSB_PASSWORD TORCH_HUB_CREDENTIALS PBS_O_MYSQL_PWD PMIX_SECURITY_CREDENTIAL DDPRUN_FRONT_END_KEY FLUX_ACCESS_KEY_ID
     SLURM_REST_AUTHORIZATION UCX_PSK MPICH_PASSCODE CRAY_SESSION_COOKIE I_MPI_LICENSE_KEY SLURM_SAS_SIGNATURE
-    TORCH_SENTRY_DSN OMPI_apikey PBS_MY_CREDS""".split()
+    TORCH_SENTRY_DSN OMPI_apikey PBS_MY_CREDS SLURM_DBPASS FLUX_PW""".split()
 # Values under names that say nothing; {} is the secret.
 VALUES = ["Bearer {}", "authorization: Basic {}", "hf_{}", "AKIA{}", "ASIA{}", "ghp_{}", "gho_{}", "ghs_{}", "github_pat_{}", "sk-{}",
           "sk-proj-{}", "xoxb-{}", "glpat-{}", "npm_{}", "AIza{}", "pypi-AgEIcHlwaS5vcmc{}", "ya29.{}", "dop_v1_{}",
@@ -27,7 +27,8 @@ ARGUMENTS = [["--auth", "{}"], ["--pat", "{}"], ["-p", "{}"], ["--password", "{}
              ["--wandb-api-key", "{}"], ["--apikey", "{}"], ["--client-secret={}"], ["--header", "X-Api-Key: {}"],
              ["-H", "Authorization: Bearer {}"], ["--config", '{{"hf_token": "{}"}}'], ["wandb.api_key={}"],
              ["+trainer.token='{}'"], ["--env", "HF_TOKEN={}"], ["--db", "postgresql://u:{}@h/d"], ["--passphrase", "{}"],
-             ["--data", "https://u.blob.core.windows.net/c?sv=1&sig={}"], ["--token", "{}"], ["--user", "me:{}"]]
+             ["--data", "https://u.blob.core.windows.net/c?sv=1&sig={}"], ["--token", "{}"], ["--user", "me:{}"],
+             ["--secret-access", "{}"], ["--token_file_content", "{}"], ["--header", "Authorization:{}"], ["--mysqlpass", "{}"]]
 # Of a launcher above ddprun.
 TITLES = [["-genv", "HF_TOKEN", "{}"], ["-x", "API_KEY={}"], ["--comment={}"], ["--comment", "{}"], ["--auth-token", "{}"]]
 

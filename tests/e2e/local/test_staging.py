@@ -242,8 +242,25 @@ def test_a_damaged_tar_is_used_where_it_is(hosts, directory, key, clean):
     result = start(hosts, 0, "--key-file", key, "--stage", str(directory / "tree.tar"), "--no-python", "sh", "-c", "echo $DDPRUN_STAGED",
                    nodes=1).wait()
     assert (result.code, result.stdout) == (0, f"{directory}/tree.tar\n"), str(result)
-    assert "it cannot be unpacked: tar exits with 2" in result.stderr, str(result)
+    assert "it cannot be unpacked: tar exits with 2: tar: This does not look like a tar archive; workers use the original" in result.stderr, \
+        str(result)
     assert left(hosts) == []
+
+
+def test_the_folder_that_stage_to_names_is_made_where_its_parent_is_there(hosts, directory, key, clean):
+    (directory / "file").write_text("text\n")
+
+    def show_copy(folder: str):
+        return start(hosts, 0, "--key-file", key, "--stage", str(directory / "file"), "--stage-to", folder, "--no-python",
+                     "sh", "-c", "echo $DDPRUN_STAGED", nodes=1).wait()
+
+    made = show_copy("/tmp/made")
+    assert made.code == 0 and made.stdout.startswith("/tmp/made/ddprun-stage-"), str(made)
+    hosts["a"].check(["rmdir", "/tmp/made"])  # the copy is gone
+    missing = show_copy("/tmp/missing/folder")
+    assert (missing.code, missing.stdout) == (0, f"{directory}/file\n"), str(missing)
+    assert (f"{directory}/file is not staged on a: /tmp/missing/folder cannot be used: no such file or directory; workers use the original\n"
+            "hint: create that folder on each node, or name another one with --stage-to\n") in missing.stderr, str(missing)
 
 
 def test_the_image_of_a_container_is_the_copy(hosts, directory, key, clean):

@@ -102,3 +102,25 @@ def test_another_user_is_told_nothing(hosts, job):
                  "print(s.recv(100))")
         assert host.check([*STRANGER, "/usr/bin/python3", "-c", knock, name]) == "b''\n"
     job.end()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's processes need root")
+def test_where_another_user_has_the_socket_first_another_one_is_used(hosts, key, directory):
+    """Of the numbers of the next processes, as who would hide a job from --status takes them."""
+    take = ("import os,socket,sys,time\nheld=[]\nfor pid in range(os.getpid(), os.getpid() + 1500):\n"
+            "  for kind in ('status','stacks'):\n    s=socket.socket(socket.AF_UNIX); held.append(s)\n"
+            "    try: s.bind(f'\\0ddprun/{kind}/0/{pid}'); s.listen(1)\n    except OSError: pass\n"
+            "print('taken', flush=True)\ntime.sleep(600)")
+    taker = hosts["a"].popen([*STRANGER, "sh", "-c", "ulimit -n $(ulimit -Hn); exec /usr/bin/python3 -c \"$0\"", take])
+    assert taker.popen.stdout.readline() == "taken\n"
+    job = hosts["a"].popen(["ddprun", "--no-python", "sh", "-c", f"touch {directory}/up; until [ -e {directory}/end ]; do sleep 0.1; done"])
+    wait_until("the worker runs", (directory / "up").exists)
+    [status] = ask(hosts["a"])
+    assert status["phase"] == "running", status
+    assert hosts["a"].run(["ddprun", "--stacks", str(status["pid"])]).code == 0
+    (directory / "end").touch()
+    result = job.wait()
+    assert result.code == 0, str(result)
+    assert re.search(r"the unix socket @ddprun/status/0/\d+ on a is taken by a process of the user with the number 65534; "
+                     r"--status and --stacks use another one", result.stderr), str(result)
+    taker.kill()

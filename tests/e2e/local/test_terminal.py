@@ -48,7 +48,16 @@ def test_interrupting_several_workers(machine):
     screen.type("\x03")
     assert screen.wait() == 130
     assert screen.text.count("SIGINT") == 1 and "ddprun: stopped by SIGINT on " in screen.text, screen.text
+    assert "ddprun: waiting up to 30 s for the workers to stop; ^C again kills them" in screen.text, screen.text
     assert "rank" not in screen.text, screen.text
+
+
+def test_a_breakpoint_in_several_workers_has_a_hint(machine):
+    (machine.directory / "debug.py").write_text("number = 41\nbreakpoint()\nprint('after', number)\n")
+    screen = start(machine, "--nproc-per-node", "2", "debug.py")
+    assert screen.wait() == 1
+    assert "hint: of several workers only rank 0 reads what is typed, and breakpoint() ends in the others at once: " in screen.text, screen.text
+    assert "torch.distributed.breakpoint()" in screen.text, screen.text
 
 
 def test_suspending_and_continuing_under_a_shell(machine):
@@ -108,6 +117,17 @@ def test_the_restart_message_stands_on_a_line_of_its_own(machine):
 def test_input_from_a_pipe_goes_to_the_first_worker(machine):
     result = machine.shell("echo line | $ddprun --nproc-per-node 2 --no-python sh -c 'echo $RANK: $(cat)'")
     assert sorted(result.stdout.splitlines()) == ["0: line", "1:"], str(result)
+
+
+@needs_tmux
+def test_workers_draw_for_the_width_of_the_terminal(machine):
+    look = "import os, shutil; print('drawn for', shutil.get_terminal_size().columns)"
+    line = f'{machine.binary} -q --nproc-per-node 2 --no-python {sys.executable} -c "{look}"'
+    with Tmux(machine, line, 150) as terminal:
+        machine.wait_for_files("ended")
+        assert terminal.screen().count("drawn for 150") == 2, terminal.screen()
+    piped = machine.run("-q", "--nproc-per-node", "2", "--no-python", sys.executable, "-c", look)
+    assert piped.stdout == "drawn for 80\n" * 2, str(piped)
 
 
 # As tqdm writes: a frame has its '\r' before it, is as long as the one before, and the last one ends with a line end.

@@ -2,7 +2,9 @@
 
 import atexit
 import ctypes
+import datetime
 import os
+import pdb
 import signal
 import subprocess
 import sys
@@ -14,6 +16,8 @@ import torch
 import torch.distributed as dist
 
 how = sys.argv[1]
+if how == "init" and os.environ["RANK"] == "1":
+    time.sleep(1000)
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 culprit = rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
@@ -56,7 +60,49 @@ def silent_work(seconds: float) -> None:
                 time.sleep(0.5)
 
 
+def use_groups() -> None:
+    """In another order on rank 1."""
+    groups = [dist.new_group([0, 1], group_desc=name) for name in ("one", "two")]
+    for group in reversed(groups) if culprit else groups:
+        dist.all_reduce(tensor, group=group)
+
+
+def wait_for_a_thread() -> None:
+    thread = threading.Thread(target=bad_branch, name="loader", daemon=True)
+    thread.start()
+    thread.join()
+
+
+def take_locks() -> None:
+    """Each of two threads holds the lock that the other waits for."""
+    locks, both = [threading.Lock(), threading.Lock()], threading.Barrier(2)
+
+    def take(first: int) -> None:
+        with locks[first]:
+            both.wait()
+            with locks[1 - first]:
+                pass
+
+    threading.Thread(target=take, args=(1,), name="other", daemon=True).start()
+    take(0)
+
+
+def others_wait() -> None:
+    """In calls that torch's flight recorder does not show."""
+    if how == "new group":
+        dist.new_group([0, 1])
+    elif how == "monitored barrier":
+        dist.monitored_barrier(timeout=datetime.timedelta(hours=1))
+    elif how == "store":
+        store = dist.distributed_c10d._get_default_store()
+        store.wait(["never"], datetime.timedelta(hours=1))
+
+
 train(5)
+if how in ("new group", "monitored barrier", "store"):
+    bad_branch() if culprit else others_wait()
+if how == "groups":
+    use_groups()
 if how in ("compile", "checkpoint", "preprocess", "progress"):
     silent_work(9)
 if how in ("rhythm", "pause"):
@@ -71,6 +117,12 @@ elif how in ("sleep", "rhythm") and culprit:
     bad_branch()
 elif how == "pause" and culprit:
     time.sleep(350)
+elif how == "thread" and culprit:
+    wait_for_a_thread()
+elif how == "locks" and culprit:
+    take_locks()
+elif how == "prompt" and culprit:
+    pdb.Pdb(stdin=os.fdopen(os.pipe()[0]), stdout=sys.stdout).set_trace()
 elif how == "stopped" and culprit:
     os.kill(os.getpid(), signal.SIGSTOP)
 elif how == "interpreter held" and culprit:
@@ -87,6 +139,8 @@ elif how == "finally":
     finally:
         dist.barrier()
         dist.destroy_process_group()
+elif how == "batch less" and culprit:
+    sys.exit(0)
 elif how == "early" and culprit:
     if os.fork() == 0:  # what it leaves behind holds its connections open, as NCCL's stay silent
         bad_branch()

@@ -74,6 +74,31 @@ def test_a_code_of_requeue_on_requeues_instead_of_a_restart(cluster, directory):
     assert f"requeuing job {job}: exit code 85 is in --requeue-on (restart 1 of 2)" in output, output
 
 
+def test_one_element_of_an_array_is_requeued_and_the_others_run_on(cluster, directory):
+    """The element that has the id of the array is the one whose id means all of them."""
+    (directory / "fail.sh").write_text(f"""#!/bin/sh
+cd {directory}
+echo $SLURM_JOB_ID > began.$SLURM_ARRAY_TASK_ID
+until [ -e began.1 ] && [ -e began.2 ] && [ -e began.3 ]; do sleep 0.1; done
+[ $SLURM_JOB_ID != $SLURM_ARRAY_JOB_ID ] || exit 85
+until [ -e requeued ]; do sleep 0.1; done
+""")
+    (directory / "job.sh").write_text(f"#!/bin/sh\ncd {directory}\nexec ddprun --requeue=1 --requeue-on 85 --no-python sh fail.sh\n")
+    array = cluster.control.check(["sbatch", "--parsable", "-N1", "--time=5", "--requeue", "--array=1-3", f"--output={directory}/output.%a",
+                                   "--open-mode=append", str(directory / "job.sh")]).strip()
+    last = wait_until("one of the elements has the array's id", lambda: next(
+        (path.suffix[1:] for path in directory.glob("began.*") if path.read_text().strip() == array), ""))
+    element = f"{array}_{last}"
+    wait_until("it is requeued", lambda: "Restarts=1 " in show(cluster, element))
+    others = [f"{array}_{number}" for number in "123" if number != last]
+    assert all("JobState=RUNNING" in show(cluster, other) and "Restarts=0 " in show(cluster, other) for other in others)
+    output = (directory / f"output.{last}").read_text()
+    assert f"ddprun: requeuing job {element}: exit code 85 is in --requeue-on (restart 1 of 1)" in output, output
+    (directory / "requeued").touch()
+    assert [cluster.wait_for_job(other) for other in others] == [0, 0]
+    cluster.cancel_all()
+
+
 def test_no_restart_is_made_that_the_time_limit_would_end(cluster):
     result = cluster.run("salloc", "-N2", "-Q", "--time=1", "ddprun", "--max-restarts", "3", "--min-attempt-time", "5m", "--no-python",
                          "sh", "-c", "sleep 5; exit 3")

@@ -145,3 +145,14 @@ TEST_CASE("the words of the launch itself are kept as they were given, without t
         Words{"-r3", "t.py", "--capture"});
   CHECK(launch({"--verbose"}) == Words{"--verbose"});
 }
+
+TEST_CASE("words that ask for something to be shown are seen among wrong ones") {
+  for (const char* word :
+       {"--dry-run", "--dry_run=json", "--dry", "--snapshot=f", "--capture", "--help", "-h", "--help-all",
+        "--version", "--print-config", "--completion=bash", "--status", "--stacks", "--timeline"}) {
+    CAPTURE(word);
+    CHECK(asks_to_look({"--nnodes", "x", word, "train.py"}));
+    CHECK_FALSE(asks_to_look({"--nnodes", "x", "--", "train.py", word}));
+  }
+  CHECK_FALSE(asks_to_look({"--standby", "--check", "--report", "r", "train.py"}));
+}

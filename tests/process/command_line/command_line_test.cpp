@@ -206,6 +206,17 @@ TEST_CASE("times are seconds or have a unit") {
         Milliseconds{1000});
 }
 
+TEST_CASE("torch's variables for the store and for state D are known") {
+  CHECK(parse({}, {{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}}).store == options::StoreHost::worker);
+  CHECK(parse({}, {{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "0"}}).store == options::StoreHost::agent);
+  CHECK(parse({"--store", "agent"}, {{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}}).store ==
+        options::StoreHost::agent);
+  const auto notices = parse({}, {{"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT", "60"}}).notices;
+  REQUIRE(notices.size() == 1);
+  CHECK(notices[0].what == "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT has no effect");
+  CHECK(notices[0].hint == "--hang-timeout finds ranks that wait in state D too");
+}
+
 TEST_CASE("times and numbers below nothing are refused") {
   CHECK(error_for({"--shutdown-timeout=-1"}) ==
         "--shutdown-timeout is not a time: '-1' | give seconds, or a number with ms, s, m or h, as in 90s");

@@ -142,6 +142,7 @@ const std::map<std::string, std::string> k_values{
     {"numa-binding", R"("node")"},
     {"membind", R"("bind")"},
     {"gpus-per-worker", "2"},
+    {"workers-per-gpu", "2"},
     {"nic", R"("auto")"},
     {"topology", R"("node.xml")"},
     {"gpus", "4"},

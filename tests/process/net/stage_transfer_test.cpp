@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "catch.hpp"
 #include "net/bound_socket.hpp"
 #include "net/staging/stage_client.hpp"
@@ -135,4 +136,16 @@ TEST_CASE("where nobody has it, the last one says why") {
   CHECK_FALSE(got.digest);
   CHECK(got.why == "cannot read /shared/image: permission denied");
   CHECK(get({root.server("127.0.0.2"), root.server()}).why == "cannot read /shared/image: permission denied");
+}
+
+TEST_CASE("idle strangers cost no thread and do not keep an agent out") {
+  const std::string contents = contents_of(1000);
+  Host& root = host("root", contents);
+  root.complete("digest");
+  const int port = static_cast<int>(*parse_integer(root.door.substr(0, root.door.find('/'))));
+  std::vector<TimedSocket> strangers(80);
+  for (TimedSocket& each : strangers) REQUIRE(each.connect("127.0.0.1", port, Milliseconds{5000}).empty());
+  CHECK(get({root.server()}).contents == contents);
+  char byte = 0;
+  CHECK(strangers.front().read_some(&byte, 1, Milliseconds{0}) <= 0);  // no greeting for a stranger
 }

@@ -41,8 +41,9 @@ std::string ask_as(unsigned user, const std::string& name, const std::function<v
 }
 
 struct Serving {
-  explicit Serving(const std::string& name)
-      : server(context, name,
+  explicit Serving(const std::string& name) : Serving(std::vector{name}) {}
+  explicit Serving(const std::vector<std::string>& names)
+      : server(context, names,
                {[this](int descriptor) {
                   seen = true;
                   return os::is_of_this_user(descriptor);
@@ -87,7 +88,7 @@ TEST_CASE("who asks gets all of it though a child of the server lives on") {
     server->answer("all is well");
     answered = true;
   };
-  server.emplace(context, name, StatusServer::Hooks{os::is_of_this_user, answer});
+  server.emplace(context, std::vector{name}, StatusServer::Hooks{os::is_of_this_user, answer});
   const auto serve = [&] {
     while (!answered) context.run_one();
     context.poll();
@@ -119,6 +120,19 @@ TEST_CASE("a name that is taken costs nothing but the answers") {
   const Serving second(name);
   CHECK(first.server.listens());
   CHECK_FALSE(second.server.listens());
+}
+
+TEST_CASE("where a name is taken another one is listened at, and both are found") {
+  const std::string name = os::status_socket_name(::getpid());
+  const Serving first(name);
+  Serving second(std::vector{name, name + "/8f3c"});
+  REQUIRE(second.server.name() == name + "/8f3c");
+  CHECK(os::process_of_status_socket(second.server.name()) == std::to_string(::getpid()));
+  CHECK(os::process_of_status_socket(name) == std::to_string(::getpid()));
+  CHECK(ask_as(0, second.server.name(), [&] { second.until(second.answered); }) == "all is well");
+  const std::vector<std::string> names = os::list_status_sockets();
+  CHECK(std::ranges::count(names, name) + std::ranges::count(names, name + "/8f3c") == 2);
+  CHECK_FALSE(os::find_other_owner(name));
 }
 
 TEST_CASE("who listens is found in the kernel's table") {

@@ -67,11 +67,12 @@ TEST_CASE("a job that has been requeued before is not requeued now") {
   Allocation allocation;
   allocation.job_id.value = "8";
   allocation.restart_count.value = 1;
-  CHECK(describe_end_of_slurm_job("JobState=RUNNING Reason=None Restarts=1", allocation).empty());
-  CHECK(describe_end_of_slurm_job("JobState=COMPLETING Reason=None Restarts=2", allocation) ==
+  CHECK(describe_end_of_slurm_job("JobId=8 JobState=RUNNING Reason=None Restarts=1", allocation).empty());
+  CHECK(describe_end_of_slurm_job("JobId=8 JobState=COMPLETING Reason=None Restarts=2", allocation) ==
         "job 8 is requeued");
   CHECK(
-      describe_end_of_slurm_job("JobState=COMPLETING Reason=None Restarts=1 ExitCode=0:0", allocation) ==
+      describe_end_of_slurm_job("JobId=8 JobState=COMPLETING Reason=None Restarts=1 ExitCode=0:0",
+                                allocation) ==
       "job 8 was cancelled, or its script has ended");  // scancel, while the script's last line is exec srun
 }
 

@@ -59,6 +59,20 @@ TEST_CASE("of lines from a stranger only the ends are obeyed") {
   CHECK(printable_lines(std::string(500, 'x')) == std::string(500, 'x'));
 }
 
+TEST_CASE("a stranger's text cannot turn the order in which it is shown") {
+  for (const char* turned : {"\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8", "\xe2\x80\xaa", "\xe2\x80\xab",
+                             "\xe2\x80\xac", "\xe2\x80\xad", "\xe2\x80\xae", "\xe2\x81\xa6", "\xe2\x81\xa7",
+                             "\xe2\x81\xa8", "\xe2\x81\xa9", "\xd8\x9c"}) {
+    const std::string shown = printable(std::string("a") + turned + "b");
+    CAPTURE(shown);
+    CHECK(shown.starts_with("a\\x"));
+    CHECK(shown.find(turned) == std::string::npos);
+  }
+  CHECK(printable("exe.\xe2\x80\xaegpj") == "exe.\\xe2\\x80\\xaegpj");
+  for (const char* kept : {"\xe2\x80\x8d", "\xe2\x80\x93", "\xe2\x81\xa0", "\xd8\xa7"})
+    CHECK(printable(kept) == kept);
+}
+
 TEST_CASE("a stranger's text cannot drive the terminal") {
   CHECK(printable("a\x1b[2Jb") == "a\\x1b[2Jb");
   CHECK(printable("gr\xc3\xbc\xc3\x9f") == "gr\xc3\xbc\xc3\x9f");

@@ -53,13 +53,28 @@ TEST_CASE("a job with a restart in Prometheus' words") {
   CHECK(has(metrics.render(), "ddprun_exit_code" + job + "} 143"));
 }
 
+TEST_CASE("hangs are counted, also those that are only reported, and name the cause of a restart") {
+  JobMetrics metrics;
+  metrics.note(at(1000, EventKind::begin));
+  CHECK(metrics.note(at(1001, EventKind::hang)));
+  CHECK(has(metrics.render(), "ddprun_hangs_total{job=\"\"} 1"));
+  metrics.note(at(1002, EventKind::restart));
+  metrics.note(at(1003, EventKind::attempt));
+  metrics.note(at(1004, EventKind::restart));  // a node came or went
+  metrics.note(at(1005, EventKind::attempt));
+  metrics.note(at(1006, EventKind::failed));
+  metrics.note(at(1007, EventKind::restart));
+  for (const char* cause : {"hang", "nodes", "not_started"})
+    CHECK(has(metrics.render(), std::string("ddprun_restarts_total{job=\"\",cause=\"") + cause + "\"} 1"));
+}
+
 TEST_CASE("every family has its help and its type once") {
   const std::string text = JobMetrics().render();
   std::size_t samples = 0;
   for (std::size_t at = 0; (at = text.find("# TYPE ", at)) != std::string::npos; ++at) ++samples;
   std::size_t helps = 0;
   for (std::size_t at = 0; (at = text.find("# HELP ", at)) != std::string::npos; ++at) ++helps;
-  CHECK(samples == 8);
+  CHECK(samples == 9);
   CHECK(helps == samples);
   CHECK(text.ends_with("\n"));
 }

@@ -86,6 +86,28 @@ TEST_CASE("hosts with their ranks, and of each attempt who failed and who was st
   CHECK(bars[1].until - bars[1].from == 40000);
 }
 
+TEST_CASE("a rank that was found to hang is marked where it was, and its sentence is in the list") {
+  Event hang;
+  hang.kind = EventKind::hang;
+  hang.unix_milliseconds = 60000;
+  hang.host = "n1";
+  hang.rank = hang.attempt = 0;
+  hang.what = "rank 0 on n1 hangs: it is at train.py:8";
+  hang.hint = "do <that>";
+  const Timeline timeline =
+      make_timeline(line(10, EventKind::begin, "n1") + line(11, EventKind::start, "n1", 0) +
+                    render_event(hang) + line(110, EventKind::end, "n1"));
+  REQUIRE(timeline.hosts.size() == 1);
+  CHECK(timeline.hosts[0].rows[0].bars[0].hung == std::vector<std::int64_t>{60000});
+  CHECK_FALSE(timeline.hosts[0].rows[0].bars[0].failed);
+  const std::string text = render_timeline_text(timeline);
+  CHECK(text.find("=H=") != std::string::npos);
+  CHECK(text.find("50.0 s  rank 0 on n1 hangs: it is at train.py:8\n") != std::string::npos);
+  const std::string page = render_timeline_html(timeline);
+  CHECK(count(page, "class=\"hung\"") == 2);  // in the host's row and in its own
+  CHECK(page.find("hint: do &lt;that&gt;") != std::string::npos);
+}
+
 TEST_CASE("of a file with several jobs the last one is drawn") {
   const Timeline timeline =
       make_timeline(line(1, EventKind::begin, "old") + line(2, EventKind::start, "old", 9) + restarted());

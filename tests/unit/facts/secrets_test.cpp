@@ -46,15 +46,31 @@ TEST_CASE("only variables of planning and of the site are captured") {
 }
 
 TEST_CASE("names that carry secrets are known") {
-  for (const char* name : {"PMI_SHARED_SECRET", "PBS_JOBCOOKIE", "OMPI_MCA_orte_precondition_transports",
-                           "SLURM_JWT", "NCCL_KEY", "ompi_token", "FLUX_PASSWORD", "CRAY_CREDENTIALS",
-                           "SLURM_DB_PASSWD", "CRAY_DB_PASS", "PASS", "FLUX_HTTP_AUTH", "DDPRUN_GH_PAT",
-                           "CRAY_PASSPHRASE", "MPI_BEARER", "SLURM_JOB_COMMENT", "DB_PWD"}) {
+  for (const char* name : {"PMI_SHARED_SECRET",
+                           "PBS_JOBCOOKIE",
+                           "OMPI_MCA_orte_precondition_transports",
+                           "SLURM_JWT",
+                           "NCCL_KEY",
+                           "ompi_token",
+                           "FLUX_PASSWORD",
+                           "CRAY_CREDENTIALS",
+                           "SLURM_DB_PASSWD",
+                           "CRAY_DB_PASS",
+                           "PASS",
+                           "FLUX_HTTP_AUTH",
+                           "DDPRUN_GH_PAT",
+                           "CRAY_PASSPHRASE",
+                           "MPI_BEARER",
+                           "SLURM_JOB_COMMENT",
+                           "DB_PWD",
+                           "SLURM_DBPASS",
+                           "CRAY_MYSQLPWD",
+                           "FLUX_PW"}) {
     CAPTURE(name);
     CHECK(is_secret_variable(name));
   }
   for (const char* name : {"SLURM_JOB_ID", "PWD", "OLDPWD", "PATH", "NCCL_ALGO", "OMP_PLACES", "FI_PROVIDER",
-                           "SLURM_JOB_PARTITION", "PBS_O_PATH", "CUDA_VISIBLE_DEVICES"}) {
+                           "SLURM_JOB_PARTITION", "PBS_O_PATH", "CUDA_VISIBLE_DEVICES", "NCCL_BYPASS"}) {
     CAPTURE(name);
     CHECK_FALSE(is_secret_variable(name));
   }
@@ -82,6 +98,8 @@ TEST_CASE("secrets in fields, headers and queries are removed from text") {
   CHECK(mask_text(R"({\"client_secret\": \"abc\"})").find("abc") == std::string::npos);
   CHECK(mask_text("Authorization: token abc def") == "Authorization: <secret-removed>");
   CHECK(mask_text("X-Api-Key: abc") == "X-Api-Key: <secret-removed>");
+  CHECK(mask_text("Authorization:abc def") == "Authorization:<secret-removed>");
+  CHECK(mask_text("x-api-key:abc") == "x-api-key:<secret-removed>");
   CHECK(mask_text("https://s/c/o?sv=1&sig=a%2Bb&e=2") == "https://s/c/o?sv=1&sig=<secret-removed>&e=2");
   CHECK(mask_text("https://s/o?X-Amz-Signature=ab12") == "https://s/o?X-Amz-Signature=<secret-removed>");
   CHECK(mask_text("Bearer abc.def next") == "Bearer <secret-removed> next");
@@ -122,6 +140,10 @@ TEST_CASE("what only resembles a secret stays") {
                            "--max-tokens=512",
                            "--key-file=/home/u/k",
                            "--lr=0.1",
+                           "--secret-file=/home/u/s",
+                           "--token-dropout=0.1",
+                           "--eos-token-id=2",
+                           "--kernel-bypass=1",
                            "http://host:80/",
                            "git@host:a/b",
                            "=",
@@ -136,7 +158,8 @@ TEST_CASE("the word after an option for a secret is removed") {
   CHECK(mask_words({"train.py", "--password", "x", "--lr", "1"}) ==
         std::vector<std::string>{"train.py", "--password", "<secret-removed>", "--lr", "1"});
   CHECK(mask_words({"--token=a", "b"}) == std::vector<std::string>{"--token=<secret-removed>", "b"});
-  for (const char* option : {"--auth", "--pat", "--db-pass", "--passphrase", "--bearer"}) {
+  for (const char* option : {"--auth", "--pat", "--db-pass", "--passphrase", "--bearer", "--secret-access",
+                             "--token_file_content", "--mysqlpass", "--db_pw", "--password-text"}) {
     CAPTURE(option);
     CHECK(mask_words({option, "x"}) == std::vector<std::string>{option, "<secret-removed>"});
   }
@@ -146,6 +169,11 @@ TEST_CASE("the word after an option for a secret is removed") {
         std::vector<std::string>{"-genv", "HF_TOKEN", "<secret-removed>", "-genv", "OMP_PLACES", "cores"});
   CHECK(mask_words({"--user", "me:x", "-u", "prog"}) ==
         std::vector<std::string>{"--user", "<secret-removed>", "-u", "prog"});
+  CHECK(mask_words({"--header", "Authorization:x", "-H", "X-Api-Key:", "x", "y"}) ==
+        std::vector<std::string>{"--header", "Authorization:<secret-removed>", "-H",
+                                 "X-Api-Key:", "<secret-removed>", "y"});
+  CHECK(mask_words({"-H", "Authorization:", "Basic", "x", "y"}) ==
+        std::vector<std::string>{"-H", "Authorization:", "<secret-removed>", "<secret-removed>", "y"});
   CHECK(mask_words({"monkey", "b", "--key"}) == std::vector<std::string>{"monkey", "b", "--key"});
 }
 

@@ -44,7 +44,7 @@ TEST_CASE("the first block is shown at once, and its copies are one line without
   for (int i = 1; i < 4; ++i) bench.folder.add(i, k_error, at(i * 10));
   CHECK(bench.shown().empty());
   bench.folder.tick(at(130));
-  CHECK(bench.shown() == "[1-3] the same 3 lines: ModuleNotFoundError: torch\n");
+  CHECK(bench.shown() == "[1-3] the same 3 lines as rank 0: ModuleNotFoundError: torch\n");
   CHECK_FALSE(bench.folder.next_tick());
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("copies of some ranks are told after a moment, a single one is shown")
   CHECK(bench.shown().empty());
   CHECK(bench.folder.next_tick() == at(604));
   bench.folder.tick(at(604));
-  CHECK(bench.shown() == "[3-4] the same: same\n6: other\n");
+  CHECK(bench.shown() == "[3-4] the same as rank 1: same\n6: other\n");
 }
 
 TEST_CASE(
@@ -74,7 +74,7 @@ TEST_CASE(
   CHECK(bench.shown() == "0: a\n0: b\n");  // the first may still catch up with the last
   bench.folder.tick(at(200));
   bench.folder.tick(at(700));
-  CHECK(bench.shown() == "3: a\nb\nc\n[1-2] the same 2 lines: b\n");
+  CHECK(bench.shown() == "3: a\nb\nc\n[1-2] the same 2 lines as rank 0: b\n");
 }
 
 TEST_CASE("the end of a line may come later than the line") {
@@ -86,7 +86,7 @@ TEST_CASE("the end of a line may come later than the line") {
   for (int i = 0; i < 4; ++i) bench.folder.add(i, "\n", at(210 + i));
   CHECK(bench.shown() == "0: \n");
   bench.folder.tick(at(320));
-  CHECK(bench.shown() == "[1-3] the same 3 lines: ModuleNotFoundError: torch\n");
+  CHECK(bench.shown() == "[1-3] the same 3 lines as rank 0: ModuleNotFoundError: torch\n");
 }
 
 TEST_CASE("what differs by nature makes no difference, and is named") {
@@ -98,9 +98,10 @@ TEST_CASE("what differs by nature makes no difference, and is named") {
   };
   for (int i = 0; i < 4; ++i) bench.folder.add(i, closed(i, 57000 + i), at(i));
   bench.folder.tick(at(103));
-  CHECK(bench.shown() ==
-        "0: " + closed(0, 57000) +
-            "[1-3] the same 2 lines but for the port: Connection closed by peer [10.0.0.1]:57000\n");
+  CHECK(
+      bench.shown() ==
+      "0: " + closed(0, 57000) +
+          "[1-3] the same 2 lines as rank 0 but for the port: Connection closed by peer [10.0.0.1]:57000\n");
 }
 
 TEST_CASE("bytes that look like the mark of a difference are none") {
@@ -116,7 +117,7 @@ TEST_CASE("torch's mark of a rank makes no difference") {
   Bench bench(3);
   for (int i = 0; i < 3; ++i) bench.folder.add(i, fmt::format("[rank{}]: Error\n", i), at(i));
   bench.folder.tick(at(102));
-  CHECK(bench.shown() == "0: [rank0]: Error\n[1-2] the same: Error\n");
+  CHECK(bench.shown() == "0: [rank0]: Error\n[1-2] the same as rank 0: Error\n");
 }
 
 TEST_CASE("what a rank writes after a copy comes after it") {
@@ -124,7 +125,7 @@ TEST_CASE("what a rank writes after a copy comes after it") {
   for (int i = 0; i < 3; ++i) bench.folder.add(i, "same\n", at(i));
   bench.folder.tick(at(110));
   bench.folder.add(2, "own\n", at(120));  // and before the moment is over
-  CHECK(bench.shown() == "0: same\n[1-2] the same: same\n2: own\n");
+  CHECK(bench.shown() == "0: same\n[1-2] the same as rank 0: same\n2: own\n");
 }
 
 TEST_CASE("progress bars, prompts and floods are not held") {
@@ -148,7 +149,64 @@ TEST_CASE("of stdout and stderr in one stream only tracebacks have copies") {
   const std::string step = "step\n";
   CHECK(bench.shown() == "0: step\n0: " + std::string(k_error) + "1: step\n2: step\n");
   bench.folder.tick(at(602));
-  CHECK(bench.shown() == "[1-2] the same 3 lines: ModuleNotFoundError: torch\n");
+  CHECK(bench.shown() == "[1-2] the same 3 lines as rank 0: ModuleNotFoundError: torch\n");
+}
+
+TEST_CASE(
+    "a traceback that a single rank repeats, however late in the moment, is one line from three ranks on") {
+  Bench bench(4);
+  std::string shown;
+  for (int i = 0; i < 4; ++i) {
+    bench.folder.add(i, k_error, at(i * 2000));
+    bench.folder.tick(at(i * 2000 + 110));
+    bench.folder.tick(at(i * 2000 + 700));
+    shown += bench.shown();
+  }
+  CHECK(shown == std::string("0: ") + k_error +
+                     "[1] the same 3 lines as rank 0: ModuleNotFoundError: torch\n"
+                     "[2] the same 3 lines as rank 0: ModuleNotFoundError: torch\n"
+                     "[3] the same 3 lines as rank 0: ModuleNotFoundError: torch\n");
+  Bench two(2);
+  for (int i = 0; i < 2; ++i) two.folder.add(i, k_error, at(i));
+  for (const int ms : {110, 700}) two.folder.tick(at(ms));
+  CHECK(two.shown() == std::string("0: ") + k_error + "1: " + k_error);
+}
+
+TEST_CASE("a traceback that a loaded machine writes with pauses is one block, whoever is ahead") {
+  const bool first_is_slow = GENERATE(false, true);
+  Bench bench(4);
+  const std::string text = k_error;
+  const std::size_t cut = text.find("Module");
+  std::string shown;
+  const auto until = [&](int end) {
+    for (auto next = bench.folder.next_tick(); next && *next <= at(end); next = bench.folder.next_tick())
+      bench.folder.tick(*next);
+    shown += bench.shown();
+  };
+  bench.folder.add(0, first_is_slow ? text.substr(0, cut) : text, at(0));
+  for (int i = 1; i < 4; ++i) bench.folder.add(i, first_is_slow ? text : text.substr(0, cut), at(10 * i));
+  until(900);
+  for (int i = 0; i < 4; ++i) {
+    if ((i == 0) == first_is_slow) bench.folder.add(i, text.substr(cut), at(900 + i));
+  }
+  until(3000);
+  CHECK(shown == "0: " + text.substr(0, first_is_slow ? cut : text.size()) +
+                     (first_is_slow ? "0: " + text.substr(cut) : "") +
+                     "[1-3] the same 3 lines as rank 0: ModuleNotFoundError: torch\n");
+}
+
+TEST_CASE("a traceback whose first writer ended in the middle of it is shown whole by the next one") {
+  const std::string text = k_error;
+  Bench bench(4);
+  bench.folder.add(0, text.substr(0, text.find("Module")), at(0));
+  bench.folder.add(1, text, at(10));
+  bench.folder.close(1, at(20));
+  CHECK(bench.shown() == "0: " + text.substr(0, text.find("Module")));
+  CHECK(bench.folder.has(1));
+  bench.folder.close(0, at(30));
+  while (const auto next = bench.folder.next_tick()) bench.folder.tick(*next);
+  CHECK(bench.shown() == "1: " + text);
+  CHECK_FALSE(bench.folder.has(1));
 }
 
 TEST_CASE("a stream that ends while its copy waits ends after it") {
@@ -158,7 +216,7 @@ TEST_CASE("a stream that ends while its copy waits ends after it") {
   CHECK(bench.shown() == "0: same\n");
   CHECK(bench.folder.has(1));
   bench.folder.tick(at(510));
-  CHECK(bench.shown() == "[1-2] the same: same\n");
+  CHECK(bench.shown() == "[1-2] the same as rank 0: same\n");
   CHECK_FALSE(bench.folder.has(1));
 }
 
@@ -167,11 +225,11 @@ TEST_CASE("ranks that come later are copies too, for a while") {
   for (int i = 0; i < 3; ++i) bench.folder.add(i, "same\n", at(i));
   bench.folder.tick(at(102));
   bench.folder.tick(at(602));
-  CHECK(bench.shown() == "0: same\n[1-2] the same: same\n");
+  CHECK(bench.shown() == "0: same\n[1-2] the same as rank 0: same\n");
   bench.folder.add(3, "same\n", at(1500));
   bench.folder.tick(at(1600));
   bench.folder.tick(at(2100));
-  CHECK(bench.shown() == "[3] the same: same\n");
+  CHECK(bench.shown() == "[3] the same as rank 0: same\n");
   bench.folder.add(4, "same\n", at(10500));
   CHECK(bench.shown() == "4: same\n");
 }
@@ -180,7 +238,7 @@ TEST_CASE("no moment is waited for when no stream is left") {
   Bench bench(5);
   for (int i = 0; i < 4; ++i) bench.folder.add(i, "same\n", at(i));
   for (int i = 0; i < 5; ++i) bench.folder.close(i, at(10));
-  CHECK(bench.shown() == "0: same\n[1-3] the same: same\n");
+  CHECK(bench.shown() == "0: same\n[1-3] the same as rank 0: same\n");
 }
 
 // Every line comes out once, alone or as a copy, whatever the order of writing and of ticks.

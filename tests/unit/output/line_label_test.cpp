@@ -61,6 +61,7 @@ TEST_CASE("torchrun's template is Python's") {
   CHECK(prefix("") == "[trainer1]:");
   CHECK(prefix("[${rank}]:") == "[5]:");
   CHECK(prefix("$role_name$local_rank $rank> ") == "trainer1 5> ");
+  CHECK(prefix("${hostname} $hostname:") == "nid0012 nid0012:");
   CHECK(prefix("$$rank $ranks ${rank ${host} $") == "$rank $ranks ${rank ${host} $");
 }
 

@@ -165,6 +165,17 @@ TEST_CASE("HIP counts within what ROCR leaves") {
   CHECK(twice("CUDA_VISIBLE_DEVICES").entries.empty());
 }
 
+TEST_CASE("where no GPU shows whose they are, HIP's variable goes before CUDA's") {
+  const VisibleDevices both =
+      find_visible_devices(with({{"CUDA_VISIBLE_DEVICES", "4,5,6,7"}, {"HIP_VISIBLE_DEVICES", "4,5,6,7"}}));
+  CHECK(both.narrowing == "HIP_VISIBLE_DEVICES");
+  CHECK(both.entries == Entries{"4", "5", "6", "7"});
+  // Slurm sets all variables but HIP's, whatever the GPUs are.
+  CHECK(
+      find_visible_devices(with({{"CUDA_VISIBLE_DEVICES", "0"}, {"ROCR_VISIBLE_DEVICES", "0"}})).narrowing ==
+      "CUDA_VISIBLE_DEVICES");
+}
+
 TEST_CASE("ROCm's lists take UUIDs, a repeated entry once, and an empty one of HIP for none") {
   const std::vector<facts::Gpu> gpus = with_uuids({"GPU-aa", "GPU-bb"}, "amd");
   CHECK(find_visible_devices(with({{"ROCR_VISIBLE_DEVICES", "GPU-bb"}}, gpus)).gpus == Indices{1});

@@ -192,6 +192,21 @@ TEST_CASE("virtual local ranks take the entries of the list, whatever they are")
   }
 }
 
+TEST_CASE("without a GPU virtual local ranks have numbers of their own, as torchrun's") {
+  options::Options options = running();
+  options.virtual_local_rank = true;
+  options.workers = options::parse_workers_per_node("2", "--nproc-per-node");
+  options.place.workers_per_node = sourced(2, "--nproc-per-node");
+  const facts::Snapshot snapshot = machine();
+  const LaunchPlan plan = test::plan_node(snapshot, options);
+  REQUIRE(plan.planned.size() == 2);
+  CHECK(worker(plan, snapshot, 0).at("CUDA_VISIBLE_DEVICES") == "0");
+  CHECK(worker(plan, snapshot, 1).at("CUDA_VISIBLE_DEVICES") == "1");
+  CHECK(worker(plan, snapshot, 1).at("LOCAL_RANK") == "0");
+  options.virtual_local_rank = false;
+  CHECK_FALSE(worker(test::plan_node(snapshot, options), snapshot, 0).contains("CUDA_VISIBLE_DEVICES"));
+}
+
 TEST_CASE("lists without a device leave one worker without one") {
   for (const char* list : {"", "-1", "NoDevFiles"}) {
     CAPTURE(list);
@@ -344,6 +359,25 @@ TEST_CASE("under Slurm and PBS the default grace ends before theirs") {
         sourced(Milliseconds{5000}, "default below PBS' kill_delay"));
   options.shutdown_timeout = {Milliseconds{90000}, "--shutdown-timeout"};
   CHECK(test::plan_node(in_step, options).node->options.shutdown_timeout.value == Milliseconds{90000});
+}
+
+TEST_CASE("a requeue that can never happen is said at the start") {
+  options::Options options = running();
+  const auto said = [&] {
+    std::string text;
+    for (const auto& notice : notices_of(test::plan_node(machine(), options)))
+      text += notice.what + " | " + notice.hint + "\n";
+    return text;
+  };
+  CHECK(said().empty());
+  options.time_limit.requeue = sourced(3, "--requeue");
+  CHECK(said() ==
+        "--requeue has no effect without --signal-before-end or --requeue-on | add --signal-before-end "
+        "USR1@120 to requeue the job at its time limit, or --requeue-on CODES\n");
+  options.time_limit.requeue_on = sourced(std::vector{85}, "--requeue-on");
+  CHECK(said().empty());
+  options.time_limit.requeue.reset();
+  CHECK(said() == "--requeue-on has no effect without --requeue | add --requeue\n");
 }
 
 TEST_CASE("the store is ddprun's, but the worker's when asked for and in a world of one") {

@@ -27,6 +27,7 @@ StatusAnswer where(int agent, int question, int culprit = 3) {
 CoordinatorSettings hangs(std::optional<options::OnHang> action, int restarts) {
   CoordinatorSettings chosen = settings(2, restarts);
   chosen.program = "train.py";
+  chosen.record = true;
   if (action) chosen.hang.action = sourced(*action, "--on-hang");
   return chosen;
 }
@@ -81,6 +82,16 @@ TEST_CASE("--on-hang report tells once in a silence and stops nothing") {
   CHECK(play.sent<Stop>().empty());
   REQUIRE(play.all<ShowHang>().size() == 1);
   CHECK(play.all<ShowHang>()[0].verdict.rank == 3);
+  std::vector<events::Event> hung;
+  for (const Record& each : play.all<Record>()) {
+    if (each.event.kind == events::EventKind::hang) hung.push_back(each.event);
+  }
+  REQUIRE(hung.size() == 1);
+  CHECK(hung[0].rank == 3);
+  CHECK(hung[0].host == "n2");
+  CHECK(hung[0].what.starts_with("rank 3 on n2 hangs: it shows no stack"));
+  CHECK(hung[0].hint == "its stack shows what it is waiting for");
+  CHECK(hung[0].lines.size() == 2);
   play.log.clear();
   play.say(1, Quiet{{0}, true, 40s});
   CHECK(play.sent<StatusQuestion>().empty());

@@ -8,6 +8,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+const TimePoint k_now{1000s};
+
 MemberSession joined() {
   MemberSession session({70s, 40s});
   session.note_sent(Join{});
@@ -15,7 +17,7 @@ MemberSession joined() {
 }
 
 MemberSession::Received received(MemberSession& session, const CoordinatorMessage& message) {
-  const auto result = session.note_received(message);
+  const auto result = session.note_received(message, k_now);
   REQUIRE(std::holds_alternative<MemberSession::Received>(result));
   return std::get<MemberSession::Received>(result);
 }
@@ -67,6 +69,7 @@ TEST_CASE("what may come at any time is no answer") {
   MemberSession session = joined();
   CHECK_FALSE(received(session, Probe{}).answers);
   CHECK_FALSE(received(session, Roster{}).answers);
+  CHECK_FALSE(received(session, AliveQuestion{}).answers);
   CHECK_FALSE(received(session, ClientQuestion{}).answers);
   CHECK_FALSE(received(session, StatusQuestion{}).answers);
   CHECK_FALSE(received(session, NodeShown{}).answers);
@@ -91,6 +94,26 @@ TEST_CASE("after a refusal or the end nothing comes") {
 TEST_CASE("a message that does not fit ends the connection and changes nothing") {
   MemberSession session = joined();
   received(session, Start{});
-  CHECK(std::get<std::string>(session.note_received(Start{})) == "it sent a start unexpectedly");
+  CHECK(std::get<std::string>(session.note_received(Start{}, k_now)) == "it sent a start unexpectedly");
   CHECK(received(session, Stop{}).answers);
+}
+
+TEST_CASE(
+    "a coordinator whose answer is overdue hangs, unless it has said nothing at all for half a minute") {
+  MemberSession session = joined();
+  received(session, Start{});
+  CHECK(session.silence(k_now + 29s) == 29s);
+  CHECK(session.end_of_overdue(k_now + 29s) == ConnectionEnd::hanging);
+  CHECK(session.end_of_overdue(k_now + 30s) == ConnectionEnd::broken);
+}
+
+TEST_CASE("a member has succeeded until the next start or stop") {
+  MemberSession session = joined();
+  received(session, Start{});
+  CHECK_FALSE(session.has_succeeded());
+  session.note_sent(AttemptSucceeded{});
+  received(session, AliveQuestion{});
+  CHECK(session.has_succeeded());
+  received(session, Stop{});
+  CHECK_FALSE(session.has_succeeded());
 }

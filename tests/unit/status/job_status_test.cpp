@@ -49,9 +49,22 @@ WorkerStatus whole_worker() {
   worker.own_cpu = worker.progress_age = Milliseconds{1};
   worker.exit_code = 0;
   worker.standby = "ready";
-  worker.view = {true, inspect::Collective{"all_reduce", "default_pg", 7, "1000 float", true, Milliseconds{1}},
-                 inspect::NcclCounts{7, 1}, {{"train.py", 88, "step"}}, {{"sleep", "libc.so.6"}}, "ValueError",
-                 true, "stopped (state T)", "it does not answer", "Thread 1"};
+  const inspect::Collective collective{"all_reduce", "default_pg",    7,    "1000 float",
+                                       true,         Milliseconds{1}, "0-1"};
+  const std::vector<inspect::Frame> stack{{"train.py", 88, "step"}};
+  worker.view = {true,
+                 collective,
+                 inspect::NcclCounts{7, 1},
+                 stack,
+                 "loader",
+                 {{"MainThread", stack}},
+                 "wait",
+                 {{"sleep", "libc.so.6"}},
+                 "ValueError",
+                 true,
+                 "stopped (state T)",
+                 "it does not answer",
+                 "Thread 1"};
   return worker;
 }
 

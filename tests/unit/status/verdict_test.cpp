@@ -1,5 +1,7 @@
 #include "status/verdict.hpp"
 
+#include <algorithm>
+
 #include "catch.hpp"
 
 using namespace ddprun;
@@ -89,6 +91,9 @@ TEST_CASE("a script that is over while a thread of it runs is told to end that t
   CHECK(verdict->hint ==
         "Python waits for a thread of the script that has not ended (--stacks shows it): start it with "
         "daemon=True, or end it and join() it at the end of the script");
+  ending.view.stack = {{"/home/a/train.py", 3, "serve"}};
+  ending.view.thread = "Thread-1";  // shown instead of the main one, which waits for it
+  CHECK(make_verdict(job_of({ending}), "why")->hint == verdict->hint);
 }
 
 TEST_CASE("sizes that differ are a mismatch too") {
@@ -129,6 +134,8 @@ TEST_CASE("a stopped rank is told how it goes on, and hosts without an answer ar
   JobStatus job = job_of({rank_at(0, reduce(6, true), 44), stopped});
   job.silent = {"n2"};
   CHECK(make_verdict(job, "why")->hint == "kill -CONT 101 on n1 continues it");
+  CHECK(make_verdict(job, "why")->hint_after ==
+        "a signal had stopped it (SIGSTOP or SIGTSTP, from kill, a debugger or the scheduler)");
   CHECK(places(job).find("no answer from n2\n") != std::string::npos);
   CHECK_FALSE(make_verdict(job_of({}), "why"));
 }
@@ -173,4 +180,124 @@ TEST_CASE("a rank without a Python stack: its native one") {
         "  pthread_cond_wait (libc.so.6)\n"
         "  all_reduce (ring.cpp:31)\n"
         "  main\n");
+}
+
+namespace {
+
+const std::string k_c10d = "/v/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py";
+
+WorkerStatus rank_in(int rank, const std::string& call, int line) {
+  WorkerStatus worker = rank_at(rank, {}, line);
+  worker.view.stack.insert(worker.view.stack.begin(), {k_c10d, 9, call});
+  return worker;
+}
+
+WorkerStatus rank_in_group(int rank, const std::string& group, const std::string& members, int line) {
+  return rank_at(rank, Collective{"all_reduce", group, 1, "3 float", true, {}, members}, line);
+}
+
+}  // namespace
+
+TEST_CASE("who waits in init_process_group is not to blame, whether the others are one or most") {
+  auto verdict = make_verdict(job_of({rank_in(0, "init_process_group", 5), rank_at(1, {}, 3)}), "why");
+  CHECK(verdict->reason ==
+        "it is at train.py:3 in step, while rank 0 on n1 waits in init_process_group at train.py:5 in step; "
+        "why");
+  verdict = make_verdict(
+      job_of({rank_in(0, "init_process_group", 5), rank_at(1, {}, 3), rank_at(2, {}, 3), rank_at(3, {}, 3)}),
+      "why");
+  CHECK(verdict->rank == 1);
+  CHECK(verdict->reason ==
+        "ranks 1-3 are at train.py:3 in step, while rank 0 on n1 waits in init_process_group at train.py:5 "
+        "in step; "
+        "why");
+}
+
+TEST_CASE("ranks that wait in different calls: the one in another call than most is named") {
+  const auto verdict = make_verdict(
+      job_of({rank_at(0, reduce(6, true), 44), rank_in(1, "new_group", 8), rank_at(2, reduce(6, true), 44)}),
+      "why");
+  CHECK(verdict->reason ==
+        "it waits in new_group at train.py:8 in step, while ranks 0,2 wait in all_reduce #6 (10 float) at "
+        "train.py:44 in step; why");
+  CHECK(verdict->hint.find("in the same order") != std::string::npos);
+  // Where most are in the call that is not recorded.
+  CHECK(make_verdict(
+            job_of({rank_in(0, "new_group", 8), rank_in(1, "new_group", 8), rank_at(2, reduce(6, true), 44)}),
+            "why")
+            ->rank == 2);
+}
+
+TEST_CASE("all wait in init_process_group, or for a key: the hint is another") {
+  CHECK(
+      make_verdict(job_of({rank_in(0, "init_process_group", 5), rank_in(1, "init_process_group", 5)}), "why")
+          ->hint ==
+      "every rank waits for more ranks: leave out world_size= and rank=, which ddprun sets in the "
+      "environment, "
+      "or the backend's network does not connect them");
+  std::vector<WorkerStatus> ranks{rank_at(0, {}, 9), rank_at(1, {}, 9)};
+  for (WorkerStatus& rank : ranks) rank.view.store_call = "wait";
+  CHECK(make_verdict(job_of(ranks), "why")->hint ==
+        "no rank sets the key that all wait for; a rank that waits for it cannot set it");
+}
+
+TEST_CASE("two groups used in different orders: each rank waits for the other") {
+  const auto verdict =
+      make_verdict(job_of({rank_in_group(0, "1", "0-1", 10), rank_in_group(1, "bee", "0-1", 12)}), "why");
+  CHECK(verdict->reason ==
+        "it waits in all_reduce #1 of group 1 (3 float) at train.py:10 in step, while rank 1 on n1 waits in "
+        "all_reduce #1 of group bee (3 float) at train.py:12 in step; why");
+  CHECK(verdict->hint ==
+        "the ranks use these process groups in different orders, so that each waits for the other; all ranks "
+        "must "
+        "use the groups that they share in the same order");
+}
+
+TEST_CASE("ranks that wait for each other over three groups, or over the default one, are found") {
+  const auto ring = make_verdict(job_of({rank_in_group(0, "a", "0-1", 1), rank_in_group(1, "b", "1-2", 2),
+                                         rank_in_group(2, "c", "0,2", 3)}),
+                                 "why");
+  CHECK(ring->hint.find("different orders") != std::string::npos);
+  const auto world =
+      make_verdict(job_of({rank_at(0, reduce(6, true), 44), rank_in_group(1, "a", "0-1", 2)}), "why");
+  CHECK(world->hint.find("different orders") != std::string::npos);
+}
+
+TEST_CASE(
+    "groups without a rank in common, and groups that wait for a rank elsewhere, are in no wrong order") {
+  const auto apart = make_verdict(job_of({rank_in_group(0, "a", "0,2", 1), rank_in_group(1, "b", "1,3", 1),
+                                          rank_in_group(2, "a", "0,2", 1), rank_in_group(3, "b", "1,3", 1)}),
+                                  "why");
+  CHECK(apart->hint.find("no rank is missing") == 0);
+  const auto chain = make_verdict(
+      job_of({rank_in_group(0, "a", "0-1", 1), rank_in_group(1, "b", "1-2", 2), rank_at(2, {}, 3)}), "why");
+  CHECK(chain->rank == 2);
+  CHECK(chain->hint == "its stack shows what it is waiting for");
+}
+
+TEST_CASE("a rank at a prompt of the debugger is named first, with what to do") {
+  WorkerStatus asked = rank_at(1, reduce(5, false), 7);
+  asked.view.stack.insert(asked.view.stack.begin(), {"/usr/lib/python3.11/pdb.py", 9, "interaction"});
+  const auto verdict =
+      make_verdict(job_of({rank_at(0, {}, 3), asked, rank_at(2, reduce(6, true), 44)}), "why");
+  CHECK(verdict->reason.starts_with("it is at a (Pdb) prompt at train.py:7 in step, last collective: "));
+  CHECK(verdict->hint ==
+        "it waits for input: answer it (c continues), or remove breakpoint() from the script; "
+        "torch.distributed.breakpoint() stops one rank and lets the others wait");
+}
+
+TEST_CASE("the threads of the rank to blame are shown as far as the report has room") {
+  WorkerStatus blamed = rank_at(1, {}, 20);
+  blamed.view.thread = "Thread-1 (load)";
+  blamed.view.others = {{"MainThread", {{"/home/a/train.py", 30, "main"}}},
+                        {"Thread-2", std::vector<inspect::Frame>(40, {"/home/a/train.py", 14, "second"})},
+                        {"Thread-3", {{"/home/a/train.py", 15, "third"}}}};
+  const std::string text = places(job_of({rank_at(0, reduce(6, true), 44), blamed}));
+  CHECK(text.find("stack of rank 1, thread Thread-1 (load), innermost call first:\n"
+                  "  /home/a/train.py:20 in step\n"
+                  "its thread MainThread:\n"
+                  "  /home/a/train.py:30 in main\n"
+                  "its thread Thread-2:\n"
+                  "  /home/a/train.py:14 in second\n") != std::string::npos);
+  CHECK(std::ranges::count(text, '\n') == 29);
 }

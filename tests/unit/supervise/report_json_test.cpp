@@ -76,6 +76,38 @@ TEST_CASE("the report as JSON has the restarts, what each was for, and why there
   CHECK(Json::parse(render_report_json(failed_job()))["not_restarted"].is_null());
 }
 
+TEST_CASE("ranks that were found to hang are in the report, and in its text where the job failed later") {
+  JobEnd end = failed_job();
+  const Hang hang{1, "n1", 0, 61000, "rank 1 on n1 hangs: it is at train.py:8", "do that"};
+  end.hangs = {hang};
+  CHECK(Json::parse(render_report_json(end))["hangs"] ==
+        Json::array({{{"what", "rank 1 on n1 hangs: it is at train.py:8"},
+                      {"host", "n1"},
+                      {"rank", 1},
+                      {"attempt", 0},
+                      {"time", 61.0},
+                      {"hint", "do that"}}}));
+  CHECK(describe(hang) ==
+        "found at 1970-01-01 00:01:01 UTC, after which the job went on: rank 1 on n1 hangs: it is at "
+        "train.py:8");
+}
+
+TEST_CASE("the report as JSON has the ranks that were killed, how long they had and where they were") {
+  JobEnd end = failed_job();
+  end.killed = {{{0, 1}, "n1", 15, Milliseconds{30000}, "is at train.py:31 in save"},
+                {{2}, "n2", 15, {}, {}}};
+  const Json json = Json::parse(render_report_json(end));
+  REQUIRE(json["killed_ranks"].size() == 2);
+  CHECK(json["killed_ranks"][0]["ranks"] == Json({0, 1}));
+  CHECK(json["killed_ranks"][0]["host"] == "n1");
+  CHECK(json["killed_ranks"][0]["signal"] == "SIGTERM");
+  CHECK(json["killed_ranks"][0]["seconds"] == 30.0);
+  CHECK(json["killed_ranks"][0]["place"] == "is at train.py:31 in save");
+  CHECK(json["killed_ranks"][0]["what"] ==
+        "ranks 0-1 on n1 were killed 30 s after SIGTERM; rank 0 was at train.py:31 in save");
+  CHECK(json["killed_ranks"][1]["place"].is_null());
+}
+
 TEST_CASE("the report of a success has no failure") {
   const Json json = Json::parse(render_report_json({}));
   CHECK(json["result"] == "succeeded");
@@ -85,13 +117,35 @@ TEST_CASE("the report of a success has no failure") {
   CHECK(json["restarted_after"].empty());
 }
 
+TEST_CASE("the error file for a launcher around ddprun has the worker's own error, as torchrun's") {
+  JobEnd end = failed_job();
+  const auto message = [&](const std::string& traceback) {
+    end.cause.failure.message = traceback;
+    return Json::parse(render_error_file(end.cause))["message"]["message"].get<std::string>();
+  };
+  const std::string frames =
+      "Traceback (most recent call last):\n  File \"run.py\", line 3, in f\n    g()\n    ^^^\n"
+      "  File \"run.py\", line 9, in g\n    raise ValueError()\n";
+  CHECK(message(frames + "ValueError: recorded by rank 0: boom\n") == "ValueError: recorded by rank 0: boom");
+  CHECK(message(frames + "torch.distributed.DistBackendError: NCCL a.b\nsecond line\n") ==
+        "DistBackendError: NCCL a.b\nsecond line");
+  CHECK(message(frames + "KeyError\n") == "KeyError");
+  CHECK(message("ValueError: no frames") == "ValueError: no frames");
+  CHECK(message("") == "rank 3 on n2 was killed by SIGSEGV (core dumped)");
+}
+
 TEST_CASE("the error file for a launcher around ddprun is one that torch and ddprun read") {
   JobEnd end = failed_job();
   end.cause.failure.message = "Traceback ...\nValueError: bad";
   const std::string text = render_error_file(end.cause);
   CHECK(parse_error_file(text) == "Traceback ...\nValueError: bad");
   const Json message = Json::parse(text)["message"];
-  CHECK(message["message"] == "rank 3 on n2 was killed by SIGSEGV (core dumped)");
   CHECK(message["errorCode"] == 139);
   CHECK(message["extraInfo"]["timestamp"] == "1");
+}
+
+TEST_CASE("the error file of a job that ddprun could not start has its sentence and its hint") {
+  const Cause cause{Cause::Kind::launcher_failed, {}, 0, {}, "unknown option --nnode-typo", "see --help"};
+  CHECK(Json::parse(render_error_file(cause))["message"]["message"] ==
+        "unknown option --nnode-typo\nhint: see --help");
 }

@@ -90,6 +90,15 @@ TEST_CASE("where ddprun cannot ask the scheduler it says so") {
   CHECK(decide_requeue(requeued(), Cause{}, facts).what == "not requeued: ddprun does not run in a job");
 }
 
+TEST_CASE("a job that the scheduler does not show is not requeued, as its id might mean a whole array") {
+  RequeueFacts facts = in_slurm(true);
+  facts.shown = false;
+  const RequeueDecision decision = decide_requeue(requeued(), Cause{}, facts);
+  CHECK_FALSE(decision.ask);
+  CHECK(decision.what == "job 29 is not requeued: the scheduler does not show it");
+  CHECK(decision.hint == "requeue it by hand with scontrol requeue, an element of an array as ARRAY_TASK");
+}
+
 TEST_CASE("without --requeue nothing is asked or said") {
   options::TimeLimitOptions options = requeued();
   options.requeue.reset();

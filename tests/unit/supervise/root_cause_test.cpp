@@ -49,6 +49,44 @@ TEST_CASE("what a failure says about itself") {
   CHECK(evidence_of(bereft(0, true)) == Evidence::peer_gone);
 }
 
+TEST_CASE("ranks that had ended with success explain who misses a peer, or waited in vain") {
+  Failure lost = bereft(0);
+  lost.last_lines.insert(
+      lost.last_lines.begin() + 1,
+      {"  File \"/home/a/train.py\", line 13, in <module>",
+       "  File \"/v/lib/python3.11/site-packages/torch/distributed/c10d_logger.py\", line 83, in wrapper",
+       "  File \"/v/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py\", line 3252, in "
+       "all_reduce"});
+  explain_by_early_ends(lost, {});
+  CHECK(describe(lost) == "rank 0 on n0 exited with code 1");
+  explain_by_early_ends(lost, {{1, "n0", Milliseconds{120}}});
+  CHECK(describe(lost) ==
+        "rank 0 on n0 exited with code 1: rank 1 on n0 had exited with code 0 0.1 s before, while rank 0 was "
+        "in "
+        "all_reduce");
+  CHECK(lost.hint ==
+        "all ranks must make the same collective calls; a rank with fewer batches ends early "
+        "(drop_last=True, or "
+        "torch.distributed.algorithms.Join)");
+  lost.collective = "all_reduce #7 (10 float)";
+  explain_by_early_ends(lost, {{1, "n0", Milliseconds{2000}}, {3, "n1", Milliseconds{950}}});
+  CHECK(lost.because ==
+        "ranks 1,3 had exited with code 0, the last one 0.9 s before, while rank 0 was in all_reduce #7 (10 "
+        "float)");
+  Failure waited =
+      failure(2, killed(SIGABRT), {"Timed out waiting 1800000ms for recv operation to complete"});
+  explain_by_early_ends(waited, {{1, "n0", Milliseconds{1800000}}});
+  CHECK(waited.because == "rank 1 on n0 had exited with code 0 1800.0 s before");
+}
+
+TEST_CASE("a failure of its own is not explained by ranks that had ended") {
+  for (Failure own : {raised(0), failure(0, killed(SIGSEGV), k_gloo)}) {
+    explain_by_early_ends(own, {{1, "n0", Milliseconds{120}}});
+    CHECK(own.because.empty());
+    CHECK(own.hint.empty());
+  }
+}
+
 TEST_CASE("a crash or a kill from outside is a cause whatever was written before") {
   CHECK(evidence_of(failure(0, killed(SIGSEGV), k_gloo)) == Evidence::own_end);
   CHECK(evidence_of(failure(0, killed(SIGKILL), k_gloo)) == Evidence::own_end);

@@ -13,6 +13,13 @@ TEST_CASE("only workers that start Python are expected at the store") {
   CHECK_FALSE(starts_python({}));
 }
 
+TEST_CASE("a function of ddprun.launch() may never mean to train together") {
+  CHECK(may_train_together({"python3", "train.py"}));
+  CHECK_FALSE(may_train_together(
+      {"/v/bin/python", "-u", "/v/lib/python3.11/site-packages/ddprun/_worker.py", "/tmp/x"}));
+  CHECK_FALSE(may_train_together({"hostname"}));
+}
+
 TEST_CASE("a store that no worker reaches is a question about the script") {
   const allocation::Notice notice = describe_silent_store(Milliseconds{60000});
   CHECK(

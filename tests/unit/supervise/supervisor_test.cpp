@@ -34,6 +34,10 @@ struct Describe {
   std::string operator()(const act::SignalWorker& a) const {
     return "signal " + std::to_string(a.worker) + " with " + std::to_string(a.signal);
   }
+  std::string operator()(const act::ContinueWorker& a) const {
+    return "continue " + std::to_string(a.worker);
+  }
+  std::string operator()(const act::LookWhereTheyAre&) const { return "look where they are"; }
   std::string operator()(const act::KillGroup& a) const { return "kill group " + std::to_string(a.worker); }
   std::string operator()(const act::SignalDescendants& a) const {
     return "sweep " + std::to_string(a.signal);
@@ -48,7 +52,10 @@ struct Describe {
 
 std::vector<std::string> decide(Supervisor& supervisor, TimePoint now) {
   std::vector<std::string> words;
-  for (const auto& action : supervisor.decide(now)) words.push_back(std::visit(Describe{}, action));
+  for (const auto& action : supervisor.decide(now)) {
+    // Each stop has them; one test shows them.
+    if (!std::holds_alternative<act::ContinueWorker>(action)) words.push_back(std::visit(Describe{}, action));
+  }
   return words;
 }
 
@@ -122,6 +129,47 @@ TEST_CASE("a stop signals main processes only, and kills groups after the grace"
   CHECK(decide(supervisor, at(511)) == Words{"sweep " + std::to_string(SIGKILL)});
   supervisor.note_descendants(0);
   CHECK(decide(supervisor, at(512)) == Words{"stopped"});
+}
+
+TEST_CASE("workers that are stopped (SIGSTOP) are continued after their stop signal, whoever has sent that") {
+  const bool by_us = GENERATE(true, false);
+  Supervisor supervisor = running(2);
+  supervisor.note_ended(1, exited(0));
+  supervisor.note_stop(SIGTERM, false, at(0), Supervisor::Delivery::undecided);
+  CHECK(supervisor.decide(at(0)).empty());
+  supervisor.note_delivery(SIGTERM, by_us);
+  std::vector<std::string> words;
+  for (const auto& action : supervisor.decide(at(10))) words.push_back(std::visit(Describe{}, action));
+  CHECK(words == (by_us ? Words{"signal 0 with 15", "continue 0"} : Words{"continue 0"}));
+}
+
+TEST_CASE(
+    "shortly before workers are killed it is looked at where they are, and it is known how long they had") {
+  Supervisor supervisor = running(2, Milliseconds{30000});
+  supervisor.note_stop(SIGUSR1, false, at(0));
+  CHECK(decide(supervisor, at(0)) == Words{"signal 0 with 10", "signal 1 with 10"});
+  CHECK(supervisor.deadline() == at(28000));
+  supervisor.note_ended(1, exited(0));
+  CHECK(decide(supervisor, at(28000)) == Words{"look where they are"});
+  const auto actions = supervisor.decide(at(30000));
+  REQUIRE(actions.size() == 1);
+  const auto& kill = std::get<act::KillGroup>(actions[0]);
+  CHECK(kill.worker == 0);
+  CHECK(kill.signal == SIGUSR1);
+  CHECK(kill.after == Milliseconds{30000});
+}
+
+TEST_CASE("what workers leave running is stopped after their success, which is to be said then only") {
+  for (const int code : {0, 1}) {
+    Supervisor supervisor = running(1);
+    supervisor.note_ended(0, exited(code));
+    bool after_success = false;
+    for (const auto& action : supervisor.decide(at(0))) {
+      if (const auto* sweep = std::get_if<act::SignalDescendants>(&action))
+        after_success = sweep->after_success;
+    }
+    CHECK(after_success == (code == 0));
+  }
 }
 
 TEST_CASE("a second stop signal leaves no grace") {

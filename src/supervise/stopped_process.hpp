@@ -1,0 +1,46 @@
+// A ddprun that does not run, as another process on its host sees it: stopped (state T), or waiting in the
+// kernel (state D).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "supervise/stuck_process.hpp"
+
+namespace ddprun::supervise {
+
+class StoppedProcess {
+ public:
+  static constexpr Milliseconds k_usual_pause{10000};  // between two looks
+  static constexpr Milliseconds k_close_pause{1000};   // once it was seen not to run
+  static constexpr Milliseconds k_held_after{5000};    // before that it may have been an accident
+  static constexpr Milliseconds k_told_after{30000};
+
+  // What one look showed. `cpu_ticks`: it has run meanwhile where they differ.
+  void note(char state, std::uint64_t cpu_ticks, TimePoint now);
+  TimePoint next_look() const { return next_look_; }
+  bool is_due(TimePoint now) const { return now >= next_look_; }
+
+  // It has not run for so long that no chance explains it.
+  bool is_held() const { return stopped_for_ >= k_held_after; }
+  // How long: true once in a time that it does not run.
+  bool takes_telling() { return stopped_for_ >= k_told_after && !std::exchange(told_, true); }
+  Milliseconds stopped_for() const { return stopped_for_; }
+
+ private:
+  TimePoint next_look_;
+  std::optional<TimePoint> since_;
+  char state_ = '?';
+  std::uint64_t cpu_ticks_ = 0;
+  Milliseconds stopped_for_{0};
+  bool told_ = false;
+};
+
+// "ddprun on n2 (pid 4711) has been stopped (state T) for 30 s"
+std::string describe_stopped(const StuckProcess& process, const std::string& host, Milliseconds time);
+std::string hint_for_stopped(const StuckProcess& process, const std::string& host);
+
+}  // namespace ddprun::supervise
