@@ -99,7 +99,7 @@ void CoordinatorLink::join() {
   try {
     join_as_coordinator();
   } catch (const net::PortTaken& taken) {
-    // By another agent of this host, as several were started here: that one coordinates.
+    // The port is taken by another agent of this host, since several were started here: that one coordinates.
     console::say_detail(fmt::format("{}; joining the agent that listens there", taken.what()));
     plans_.node = std::make_shared<const plan::NodeProposal>(plan::propose_as_member(*plans_.node));
     join_as_member();
@@ -175,8 +175,8 @@ void CoordinatorLink::start_coordinator(std::unique_ptr<net::CoordinatorService>
   parts_.life.note_joined();
 }
 
-// The port that the user named is taken. The others knock at another one too, and hear it there. Nothing
-// where that is taken too, or there is none.
+// Reports that this agent cannot start, although the port that the user named is taken: the others try
+// another one too, and hear it there. Returns nullptr if that is taken too, or there is none.
 std::unique_ptr<net::CoordinatorService> CoordinatorLink::tell_cannot_start(
     net::CoordinatorServiceSettings settings, const Error& error) {
   if (!plans_.node->allocation.first_port || plans_.node->rendezvous.spare_ports.empty()) return nullptr;
@@ -249,7 +249,8 @@ net::MemberService* CoordinatorLink::start_member(net::MemberServiceSettings set
   return member;
 }
 
-// By one agent for all; its reaper says why it does not answer.
+// Reports that the coordinator does not answer, or answers again: as a notice from one agent only. The reaper
+// of the coordinator reports the reason.
 void CoordinatorLink::tell_silence(const std::string& coordinator,
                                    std::optional<Milliseconds> silence) const {
   const std::string what =

@@ -1,5 +1,6 @@
-// How an agent comes to its coordinator, or is it: it joins as its plan says, and when the coordinator is
-// lost and the job goes on it joins the next one, or becomes it.
+// Connection of an agent to its coordinator, in either role.
+// It joins as its plan says. When the coordinator is lost and the job continues, it joins the next one or
+// becomes it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -31,7 +32,7 @@ namespace ddprun::agent {
 
 class CoordinatorLink {
  public:
-  struct Parts {  // of the agent; they outlive this
+  struct Parts {  // owned by the agent; they outlive this
     Plans& plans;
     const facts::Snapshot& snapshot;
     workers::WorkerGroup& workers;
@@ -51,7 +52,7 @@ class CoordinatorLink {
     std::function<void()> on_told_all;           // this coordinator has told all others of the end
     std::function<void()> on_coordinator_ended;  // after its last message
   };
-  // With a failure it joins only to tell it.
+  // Makes a link that, with a failure, joins only to report it.
   CoordinatorLink(boost::asio::io_context& context, Parts parts,
                   std::optional<rendezvous::LaunchFailure> failure, Hooks hooks);
 
@@ -59,15 +60,15 @@ class CoordinatorLink {
   void rejoin();  // once no worker runs any more
   void note(const rendezvous::Roster& roster);
   void send(rendezvous::AgentMessage message) { link_->send(std::move(message)); }
-  // As long as there is somebody to whom.
+  // Sends the message, or drops it if there is no coordinator at the moment.
   void send_if_linked(rendezvous::AgentMessage message);
   bool ask_for_job(bool stacks);  // false: no coordinator can be asked now
 
   bool coordinates() const { return coordinator_ != nullptr; }
   net::CoordinatorService* coordinator() const { return coordinator_; }  // nullptr: it is elsewhere
-  // Its host, as far as this agent was told.
+  // Returns the coordinator's host, as far as this agent knows it.
   std::string coordinator_host() const;
-  // This host's end of the connection to that address of the coordinator.
+  // Returns this host's end of the connection to that address of the coordinator.
   std::string local_end(const std::string& address) const { return link_->local_end(address); }
   void finish() { discovery_.finish(); }  // once no worker of ours runs any more; may take a second
 
@@ -98,10 +99,10 @@ class CoordinatorLink {
   Hooks hooks_;
   peers::CoordinatorDiscovery discovery_;
   std::unique_ptr<net::AgentLink> link_;
-  net::CoordinatorService* coordinator_ = nullptr;  // it is link_; else this is a member
+  net::CoordinatorService* coordinator_ = nullptr;  // link_ if that is a coordinator; nullptr: a member
   rendezvous::NextCoordinator next_coordinator_;
   std::optional<plan::Announcement> announced_;
-  net::BoundSocket successor_socket_;     // where it listens once the coordinator is lost
+  net::BoundSocket successor_socket_;     // listens once the coordinator is lost
   bool listens_ = false;                  // there
   boost::asio::steady_timer turn_timer_;  // until it takes over
 };

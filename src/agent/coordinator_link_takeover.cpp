@@ -1,4 +1,4 @@
-// What an agent does when the coordinator is lost and the job goes on: it joins the next one, or becomes it.
+// Loss of the coordinator in a job that continues: the agent joins the next coordinator, or becomes it.
 #include <fmt/format.h>
 
 #include <memory>
@@ -31,7 +31,7 @@ void CoordinatorLink::note(const rendezvous::Roster& roster) {
   if (next_coordinator_.note(roster)) link_->send(rendezvous::RosterTaken{roster.number()});
 }
 
-// From now on, so that those that look for it wait there.
+// Listens from now on, so that agents that look for the successor wait there.
 bool CoordinatorLink::listen_as_successor() {
   if (listens_ || successor_socket_.port == 0) return listens_;
   const int error = net::begin_listening(successor_socket_, boost::asio::socket_base::max_listen_connections);
@@ -66,7 +66,8 @@ void CoordinatorLink::rejoin() {
   });
 }
 
-// The others know where it listens; those that come later look into the rendezvous file.
+// Becomes the coordinator. The others know where it listens; those that come later look into the rendezvous
+// file.
 void CoordinatorLink::take_over() {
   auto node = std::make_shared<plan::NodeProposal>(*plans_.node);
   node->rendezvous.role = plan::RendezvousRole::coordinator;

@@ -31,7 +31,7 @@ namespace {
 using boost::system::error_code;
 
 constexpr Milliseconds k_silent_telling{2000};
-constexpr std::size_t k_most_hangs = 16;  // that the report has
+constexpr std::size_t k_most_hangs = 16;  // number of hangs that the report keeps
 
 JobStoreSettings store_settings(const plan::NodeProposal& node, std::function<bool()> has_torch) {
   const bool several = node.rendezvous.agents > 1;
@@ -179,8 +179,8 @@ int Driver::run() {
   return life_.exit_code();
 }
 
-// The border of all handlers: what one of them throws ends the job in order, with all workers stopped. Should
-// that fail too, the reaper cleans up.
+// Runs the event loop, as the border of all handlers: what one of them throws ends the job in order, with all
+// workers stopped. Should that fail too, the reaper cleans up.
 void Driver::run_handlers() {
   try {
     context_.run();
@@ -212,9 +212,9 @@ net::StoreOpened Driver::open_store(const rendezvous::OpenStore& open) {
   }
 }
 
-// The interface that carries the traffic between the hosts, where there are several: --local-addr's, that of
-// MASTER_ADDR where it is this host's, else the one by which this host reached it. Only a store of a worker
-// elsewhere was not reached.
+// Returns the interface that carries the traffic between the hosts, if there are several: --local-addr's,
+// that of MASTER_ADDR if it is this host's, else the one by which this host reached it. Only a store of a
+// worker elsewhere was not reached.
 std::string Driver::proven_interface(const plan::Assignment& assignment) const {
   if (assignment.node_count < 2) return {};
   const std::string& master = assignment.master_address;
@@ -249,8 +249,8 @@ void Driver::handle(const rendezvous::StatusQuestion& question) {
                   });
 }
 
-// A person who types the same line on several hosts reads on each what is wrong with it, and does not wait
-// for long; hosts that a scheduler starts together meet before that.
+// Limits the time for reporting a failure: a person who types the same line on several hosts reads on each
+// what is wrong with it, and does not wait for long; hosts that a scheduler starts together meet before that.
 void Driver::limit_telling() {
   net::call_after(telling_timer_, k_silent_telling, [this] { carry_out(life_.on_not_heard()); });
 }
@@ -283,7 +283,7 @@ void Driver::handle(const rendezvous::ClientQuestion& question) {
   link_.send(verdict);
 }
 
-// The launcher started one ddprun on this host and several on another: each of them is one worker.
+// Says that each ddprun is one worker, since the launcher started one on this host and several on another.
 void Driver::tell_task_style() const {
   if (plans_.node->rendezvous.agent.value != 0) return;
   console::say_notice(
@@ -408,7 +408,7 @@ void Driver::carry_out(const supervise::act::ReportSuccess&) {
 
 void Driver::carry_out(const supervise::act::ReportStopped&) { end_attempt(); }
 
-// The last words of those that failed are read first.
+// Ends the attempt here, once the last words of those that failed are read.
 void Driver::end_attempt() {
   hangs_.end_attempt();
   standbys_.end_attempt();

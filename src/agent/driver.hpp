@@ -38,8 +38,9 @@ namespace ddprun::agent {
 
 class Driver {
  public:
-  // With a failure there is nothing to start: it joins only to tell the other agents, and all end with one
-  // message. `expected` is the plan of the share that is expected; its notices have been said.
+  // Makes the driver of one agent. With a failure there is nothing to start: it joins only to report it to
+  // the other agents, and all end with one message. `expected` is the plan of the share that is expected; its
+  // notices have been shown.
   Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot, streams::OutputLink& output_link,
          std::optional<rendezvous::LaunchFailure> failure = {});
 
@@ -134,7 +135,7 @@ class Driver {
   std::string proven_interface(const plan::Assignment& assignment) const;
 
   Plans plans_;
-  std::vector<allocation::Notice> said_;  // of plans
+  std::vector<allocation::Notice> said_;  // notices of plans that were shown already
   const facts::Snapshot& snapshot_;
   streams::OutputLink& output_link_;
   boost::asio::io_context context_;
@@ -147,12 +148,12 @@ class Driver {
   JobFiles files_;
   EventRecorder events_;
   workers::Endings endings_;
-  boost::asio::steady_timer telling_timer_;  // where it only tells a failure
-  boost::asio::steady_timer parting_timer_;  // all is done here
+  boost::asio::steady_timer telling_timer_;  // limit for reporting a failure that came before the start
+  boost::asio::steady_timer parting_timer_;  // wait at the end for the coordinator's process to exit first
   supervise::AgentLifecycle life_;
   std::int64_t began_ = os::unix_milliseconds();
   StageKeeper stage_;
-  std::optional<rendezvous::Start> held_start_;  // until the copies are there
+  std::optional<rendezvous::Start> held_start_;  // start held back until the copies are there
   CoordinatorLink link_;
   FrontEndLink front_end_;
   StatusService status_;
@@ -165,15 +166,15 @@ class Driver {
   std::optional<os::AnsweringChild> warm_up_;  // while others take part
 
   std::vector<supervise::Hang> hangs_shown_;
-  bool only_tells_;                         // why this agent starts nothing
-  std::optional<std::string> stop_sender_;  // of the first stop signal, as rendezvous::StopRequest
-  int world_size_ = 0;                      // of the workers that this agent's store is for
+  bool only_tells_;                         // this agent starts nothing and only reports its failure
+  std::optional<std::string> stop_sender_;  // sender of the first stop signal, as in rendezvous::StopRequest
+  int world_size_ = 0;                      // size of the world that this agent's store is for
   bool decision_pending_ = false;
   bool coordinator_ended_ = false;          // after its last message
   bool failed_ = false;                     // a handler threw
-  bool stepped_aside_ = false;              // to CPUs that no worker holds
-  std::optional<GlobalRank> told_failure_;  // of this attempt
-  bool traced_ = false;                     // likewise: SIGKILL has not ended a worker that a debugger holds
+  bool stepped_aside_ = false;              // moved to CPUs that no worker holds
+  std::optional<GlobalRank> told_failure_;  // first failure reported in this attempt
+  bool traced_ = false;                     // this attempt: SIGKILL has not ended a worker in a debugger
   bool ends_attempt_ = false;               // once the endings are described
 };
 

@@ -46,7 +46,7 @@ void Driver::handle(const rendezvous::Warn& warn) {
   warned_workers_.begin(warn.signal);
 }
 
-// Who was running when a signal came is said where it was the scheduler's, or not all were.
+// Adds which ranks were running when a signal came, if it was the scheduler's or some had ended before.
 void Driver::explain_end(rendezvous::Finish& finish) const {
   supervise::Cause& cause = finish.cause;
   if (cause.kind != supervise::Cause::Kind::stopped_by_signal) return;

@@ -1,4 +1,5 @@
-// What a driver does as its agent's life goes on: tells the coordinator, stops workers, and leaves.
+// Actions of the agent's state machine: messages to the coordinator, the stop of the workers, the agent's
+// end.
 #include <boost/asio/post.hpp>
 
 #include "agent/driver.hpp"
@@ -9,7 +10,7 @@ namespace ddprun::agent {
 
 namespace {
 
-constexpr Milliseconds k_parting_limit{30000};  // a coordinator whose output nobody reads takes longer
+constexpr Milliseconds k_parting_limit{30000};  // a coordinator whose output has no reader takes longer
 
 }  // namespace
 
@@ -58,7 +59,7 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
                                  std::move(killed)});
 }
 
-// Whoever read it has gone.
+// Writes output here again: the process that read it on another host has exited.
 void Driver::carry_out(const supervise::life::TakeOutputBack&) {
   if (output_link_.restore()) workers_.reopen_outputs();
 }
@@ -80,7 +81,7 @@ void Driver::carry_out(const supervise::life::WriteOutput& action) {
   });
 }
 
-// Not from within what the link has called.
+// Posted, because rejoin() destroys the link whose callback we are in.
 void Driver::carry_out(const supervise::life::Rejoin&) {
   boost::asio::post(context_, [this] { link_.rejoin(); });
 }
@@ -96,7 +97,7 @@ void Driver::carry_out(const supervise::life::Leave& action) {
     life_.note_loss();
   }
   standbys_.end();
-  if (supervisor_.idle()) workers_.dismiss_reaper();  // else it has a last try
+  if (supervisor_.idle()) workers_.dismiss_reaper();  // workers that are left get a last try otherwise
   job_end_.end();
   grace_.end();
   requeue_.ask(plans_, began_, files_);
@@ -118,8 +119,7 @@ void Driver::part(std::optional<Milliseconds> limit) {
 }
 
 void Driver::end_after_coordinator() {
-  const bool waits =
-      !coordinator_ended_ && life_.lets_coordinator_end_first();  // nobody has asked for the end
+  const bool waits = !coordinator_ended_ && life_.lets_coordinator_end_first();  // without a request to stop
   parting_timer_.expires_after(waits ? k_parting_limit : Milliseconds{0});
   parting_timer_.async_wait([this](const boost::system::error_code&) {
     signals_.leave();

@@ -1,5 +1,5 @@
-// Signals to an agent, from outside and from the ddprun that started it: which stop the job, which the
-// workers get.
+// Signals to an agent, from outside and from the ddprun that started it: some stop the job, the others go on
+// to the workers.
 
 #include <algorithm>
 #include <csignal>
@@ -58,14 +58,14 @@ void Driver::on_told_signal(const rendezvous::lifeline::Signal& signal) {
   decide();
 }
 
-// ^Z. The workers' groups are orphaned, and there the kernel drops SIGTSTP, so they get SIGSTOP. SIGCONT,
-// which continues us, is passed on to them.
+// Stops the workers at ^Z. Their groups are orphaned, and there the kernel drops SIGTSTP, so they get
+// SIGSTOP. SIGCONT, which continues us, is passed on to them.
 void Driver::stop_at_key() {
   workers_.stop_all();
   os::stop_own_group();
 }
 
-// At once: there is nobody left to say it afterwards.
+// Reports at once that the scheduler kills early: no process is left to report it afterwards.
 void Driver::tell_early_kill() const {
   if (plans_.node->rendezvous.agent.value != 0) return;
   if (const auto notice = plan::find_early_kill(snapshot_, plans_.node->options.shutdown_timeout.value))

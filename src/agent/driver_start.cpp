@@ -1,4 +1,4 @@
-// How a driver begins an attempt, once what the workers need is there.
+// Start of an attempt, once everything that the workers need is there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +54,8 @@ void Driver::on_staged() {
   if (const auto start = std::exchange(held_start_, std::nullopt)) handle(*start);
 }
 
-// What was expected alone may have been wrong about the other agents of this host.
+// Shows notices that are new in this attempt: the expected plan may have been wrong about other agents of
+// this host.
 void Driver::say_new_notices() {
   for (const allocation::Notice& notice : plans_.attempt->notices) {
     if (std::find(said_.begin(), said_.end(), notice) != said_.end()) continue;
@@ -64,7 +65,7 @@ void Driver::say_new_notices() {
   }
 }
 
-// The loop that pumps output and serves store and rendezvous is this one thread.
+// Moves this thread to spare CPUs: its loop pumps output and serves store and rendezvous.
 void Driver::step_aside() {
   if (plans_.attempt->binding.spare.empty() || std::exchange(stepped_aside_, true)) return;
   const bool moved = os::keep_to_cpus(plans_.attempt->binding.spare);
@@ -74,7 +75,7 @@ void Driver::step_aside() {
                   plans_.node->host));
 }
 
-// What its workers need comes from a cold disk else, and the others would wait for it.
+// Loads the workers' Python from disk while this node waits, so that the others need not wait for it later.
 void Driver::handle(const rendezvous::Standby& standby) {
   life_.note_standby();
   stage_.begin(standby.stage_sources);

@@ -1,5 +1,6 @@
-// What an agent has to tell --events: its own workers; and on the coordinator's host, all that comes from the
-// others, which is written to the file of --events and that of --metrics.
+// Events of an agent for --events and --metrics.
+// They are its own workers' and, on the coordinator's host, those of all others, which are written to the two
+// files.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ namespace ddprun::agent {
 
 class EventRecorder {
  public:
-  // `send`: to the coordinator's host, where this is another.
+  // Makes a recorder. `send`: to the coordinator's host, if that is another one.
   EventRecorder(const Plans& plans, const workers::WorkerGroup& workers, JobFiles& files,
                 std::function<void(events::Event)> send);
 
@@ -29,7 +30,8 @@ class EventRecorder {
   void begin_attempt() { most_connections_ = 0; }
   void record_worker(events::EventKind kind, std::size_t worker);
   void record_exit(std::size_t worker, const ExitStatus& status);
-  // The store is served here, and does not know which worker a connection is from.
+  // Records the number of connections to the store served here, which does not know which worker a connection
+  // is from.
   void record_connections(std::size_t connections);
 
  private:

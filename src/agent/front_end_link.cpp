@@ -47,8 +47,8 @@ void FrontEndLink::hold(const facts::Snapshot& snapshot) {
   lifeline_->start();
 }
 
-// Without a lifeline a remote launcher like ssh has one message left, its end: then nobody reads standard
-// output.
+// Watches for the end of the remote launcher. Without a lifeline a program like ssh has one message left, its
+// end: then standard output has no reader.
 void FrontEndLink::watch_remote_launcher() {
   net::call_after(look_, k_remote_launcher_look, [this] {
     if (os::is_hung_up(STDOUT_FILENO)) return hooks_.on_gone("standard output is no longer read");

@@ -1,5 +1,4 @@
-// The connection of an agent that another ddprun started to that one: what comes over its lifeline, and what
-// it says at its end.
+// Lifeline of an agent to the ddprun that started it: signals that arrive on it, and its own last word.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -19,12 +18,12 @@ class FrontEndLink {
  public:
   struct Hooks {
     std::function<void(const rendezvous::lifeline::Signal& signal)> on_signal;
-    std::function<void(const std::string& why)> on_gone;  // or nobody reads standard output any more
+    std::function<void(const std::string& why)> on_gone;  // also if standard output has no reader any more
   };
   FrontEndLink(boost::asio::io_context& context, const Plans& plans, Hooks hooks)
       : context_(context), plans_(plans), hooks_(std::move(hooks)), look_(context) {}
 
-  // Nothing where no ddprun started this one. Throws Error where its address makes no sense.
+  // Does nothing if no ddprun started this one. Throws Error if its address is invalid.
   void hold(const facts::Snapshot& snapshot);
   void tell_end(const rendezvous::lifeline::Ended& ended, std::function<void()> told);
 

@@ -12,7 +12,7 @@ namespace ddprun::agent {
 
 namespace {
 
-constexpr Milliseconds k_early_exit{60'000};  // then one line tells of it
+constexpr Milliseconds k_early_exit{60'000};  // limit after which one line reports it
 
 double cpus_of(const facts::HostFacts& host) {
   const auto allowed = static_cast<double>(host.allowed_cpus.size());
@@ -64,7 +64,7 @@ void HangSearch::look() {
 }
 
 void HangSearch::look_at(const status::NodeStatus& node, TimePoint began) {
-  if (node.measured == Milliseconds{0}) return wait_for_look(began);  // nothing was seen: that is no silence
+  if (node.measured == Milliseconds{0}) return wait_for_look(began);  // an empty measurement is no silence
   const TimePoint now = os::now(), counted{node.measured};
   for (std::size_t i = 0; i < node.workers.size(); ++i)
     watch_->note(i, status::signs_of(node.workers[i]), counted, now);

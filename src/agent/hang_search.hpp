@@ -1,6 +1,6 @@
-// Looks for signs of life of this host's ranks, and tells the coordinator when there are none any more
-// (--hang-timeout), and when a rank has exited while others may run on. Nothing wakes up where neither is to
-// be told.
+// Search for signs of life of this host's ranks.
+// It reports to the coordinator when there are none any more (--hang-timeout), and when a rank has exited
+// while others may run on. It sets no timer if neither is asked for.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -25,8 +25,8 @@ class HangSearch {
              StatusService& status, Tell tell);
 
   void begin_attempt();
-  void end_attempt();                  // or it is about to be stopped
-  void note_exit(std::size_t worker);  // with code 0
+  void end_attempt();                  // ends with the attempt, or when it is about to be stopped
+  void note_exit(std::size_t worker);  // notes an exit with code 0
 
  private:
   void look();
@@ -40,10 +40,10 @@ class HangSearch {
   StatusService& status_;
   Tell tell_;
   boost::asio::steady_timer look_timer_, exit_timer_;
-  std::optional<inspect::HangWatch> watch_;  // where it is asked for
+  std::optional<inspect::HangWatch> watch_;  // set if --hang-timeout is in force
   std::shared_ptr<int> attempt_;             // while one runs: late answers are about another
-  std::optional<GlobalRank> exited_;         // the first
-  bool quiet_ = false;                       // as the coordinator knows
+  std::optional<GlobalRank> exited_;         // first rank that has exited
+  bool quiet_ = false;                       // state that the coordinator knows
 };
 
 }  // namespace ddprun::agent

@@ -1,4 +1,4 @@
-// Beside the coordinator: knows when the scheduler ends the job, and has the workers warned of it in time.
+// Watch, beside the coordinator, for the scheduler's end of the job; has the workers warned of it in time.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -23,7 +23,7 @@ class JobEndWatch {
               Hooks hooks);
 
   void begin();  // the workers start; once for all attempts
-  void end();    // of the job
+  void end();    // ends with the job
   bool warned() const { return watch_.warned(); }
 
  private:

@@ -1,5 +1,5 @@
-// The files that an agent writes for its user beside the workers' output: --events, --metrics, --report, and
-// the file of a torchrun around ddprun.
+// Files that an agent writes for its user beside the workers' output.
+// They are those of --events, --metrics and --report, and the file of a torchrun around ddprun.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -24,7 +24,7 @@ class JobFiles {
            workers::WorkerGroup& workers);
 
   bool wanted(Kind kind) const { return files_.contains(kind); }
-  void write(Kind kind, std::string_view text);  // nothing where it is not wanted
+  void write(Kind kind, std::string_view text);  // only if it is wanted
   // Calls when all of them are written, or after `limit`, and after os::FileWriter::k_last_write.
   void when_written(std::optional<Milliseconds> limit, std::function<void()> handler);
 
@@ -37,7 +37,7 @@ class JobFiles {
   std::map<Kind, streams::NamedFile> files_;
 };
 
-// Who keeps the metrics of this agent's job.
+// Returns the identity of this process as the keeper of its job's metrics.
 events::MetricsKeeper metrics_keeper(const std::string& host);
 
 }  // namespace ddprun::agent

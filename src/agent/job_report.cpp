@@ -7,7 +7,7 @@ namespace ddprun::agent {
 
 namespace {
 
-// What a check found has been printed already.
+// Reports whether the failure is a check's finding, which has been printed already.
 bool found_by_check(const supervise::Cause& cause, const options::Options& options) {
   return options.check.wanted && cause.kind == supervise::Cause::Kind::worker_failed &&
          supervise::exit_code_of(cause.failure.status) == 1;

@@ -1,4 +1,4 @@
-// What an agent says at the end: to people, to the file of --report, and to a launcher around it.
+// Report of an agent at the end: to the user, to the file of --report, and to a launcher around it.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace ddprun::agent {
 
-// The text for people; writes the file of --report. `began`: Unix time in milliseconds.
+// Returns the text for people; writes the file of --report. `began`: Unix time in milliseconds.
 std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                        const Requeue& requeue, JobFiles& files);
-// The file of --report alone.
+// Writes the file of --report alone.
 void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                   const Requeue& requeue, JobFiles& files);
-// torchrun around ddprun reads the root cause there, in its own format.
+// Writes the root cause for torchrun around ddprun, in its own format.
 void tell_outer_launcher(const supervise::Cause& cause, JobFiles& files);
 
 }  // namespace ddprun::agent

@@ -17,9 +17,9 @@ namespace ddprun::agent {
 
 namespace {
 
-constexpr int k_ports_kept = 16;  // more attempts than that take turns
+constexpr int k_ports_kept = 16;  // ports kept; further attempts use them in turn
 constexpr int k_highest_port = 65535;
-constexpr std::uint64_t k_memory = std::uint64_t{16} << 30;  // where the host does not tell
+constexpr std::uint64_t k_memory = std::uint64_t{16} << 30;  // assumed if the host does not show it
 // Addresses, each once an attempt: strangers shall make neither noise nor load.
 constexpr std::size_t k_refusals_told = 8;
 constexpr std::size_t k_strange_addresses = 16;
@@ -58,7 +58,7 @@ net::Admission JobStore::admit_by_host(const net::TcpEnds& ends) {
   return known ? net::Admission::yes : ask_about(ends);
 }
 
-// Strangers must neither make load nor keep the job's own workers out.
+// Admits or asks about a connection. Strangers must neither make load nor keep the job's own workers out.
 net::Admission JobStore::ask_about(const net::TcpEnds& ends) {
   const auto& client = ends.client.address();
   const bool announced = allowed_.contains(client);
@@ -111,7 +111,8 @@ void JobStore::tell_unproven(const boost::asio::ip::address& address) {
       "allow NETLINK_SOCK_DIAG or /proc/net/tcp there, or add --store-access host");
 }
 
-// The protocol has no answer that carries a reason: torch raises an exception about a closed connection.
+// Says why a connection was closed: the protocol has no answer that carries a reason, and torch raises an
+// exception about a closed connection.
 void JobStore::tell_closed(const std::string& what, bool memory) {
   if (++closed_told_ > k_refusals_told) {
     const bool power_of_two = (closed_told_ & (closed_told_ - 1)) == 0;  // they may be thousands a second
@@ -164,7 +165,7 @@ int JobStore::first_free(int port, int turn, int (JobStore::*take)(int)) {
   return chosen;
 }
 
-// From the end: the agents of other launches begin anywhere in the range.
+// Takes the first free port from the end of the range: the agents of other launches begin anywhere in it.
 int JobStore::first_free_of(std::pair<int, int> range, int (JobStore::*take)(int)) {
   for (int candidate = range.second; candidate >= range.first; --candidate) {
     try {
@@ -194,7 +195,7 @@ int JobStore::serve(int port) {
   return server_->port();
 }
 
-// The worker of rank 0 will listen here.
+// Keeps the port for the worker of rank 0, which will listen there.
 int JobStore::keep(int port) {
   const net::BoundSocket socket = net::bind_port(port, 0);
   if (socket.error != 0) {

@@ -30,8 +30,8 @@ struct JobStoreSettings {
   bool port_is_shared = false;  // the rendezvous listens on the user's port; attempt 0 is served through it
   std::optional<std::pair<int, int>> range;  // the site's ports, where the user named none
   std::string port_hint = "choose another --master-port, or none: ddprun finds a free one";  // it is taken
-  // Called once in the life of the job where workers are served and none has connected for so long; may be
-  // unset.
+  // Handler called once in the life of the job if workers are served and none has connected for so long; may
+  // be unset.
   std::function<void()> on_silence{};
   Milliseconds silence{60000};
   options::StoreAccess access = options::StoreAccess::user;
@@ -42,13 +42,13 @@ class JobStore {
  public:
   JobStore(boost::asio::io_context& context, JobStoreSettings settings);
 
-  // Who may connect besides this host; numeric addresses.
+  // Allows connections from these numeric addresses, besides this host's.
   void allow(const std::vector<std::string>& addresses);
-  // Called for each connection, with how many are open.
+  // Sets the handler called for each connection, with the number of open ones.
   void when_connected(std::function<void(std::size_t)> handler) { connected_ = std::move(handler); }
-  // Which torch the workers have, where that is known, before the first open().
+  // Notes the torch version of the workers if it is known, before the first open().
   void note_torch(const std::string& version) { old_dialect_ = store::old_dialect_of(version); }
-  // `ask` is called for a connection from another host; judge() is the answer.
+  // Sets the question asked for a connection from another host; judge() is the answer.
   void when_remote(std::function<void(const rendezvous::ClientQuestion&)> ask) { ask_ = std::move(ask); }
   void judge(const rendezvous::ClientVerdict& verdict);
   // Returns the port workers are told. `worker_hosts`: the port is kept free instead of served. Throws Error.
@@ -56,12 +56,12 @@ class JobStore {
   // Keeps some free ports, for a worker of this host that hosts the store of a coordinator elsewhere.
   std::vector<int> keep_ports(int count);
   void close();
-  // What serves the store of the current attempt here; nullptr: nothing does.
+  // Returns the server of the current attempt's store; nullptr: this process serves none.
   net::StoreServer* server() const { return server_.get(); }
-  // Workers are or were served in the current attempt, and none of them has connected.
+  // Reports whether workers are or were served in the current attempt, and none of them has connected.
   bool unused() const { return served_ && !(server_ ? server_->reached() : reached_); }
-  // A connection that reached the rendezvous' port and is no agent's. False: the store is not reached there
-  // now, and the socket is left alone.
+  // Adopts a connection that reached the rendezvous' port and is no agent's. False: the store is not reached
+  // there now, and the socket is left alone.
   bool adopt(boost::asio::ip::tcp::socket& socket, std::string& first_bytes);
 
  private:
@@ -83,12 +83,12 @@ class JobStore {
   boost::asio::io_context& context_;
   JobStoreSettings settings_;
   std::optional<store::StoreDialect> old_dialect_;
-  Addresses allowed_;  // as they joined
-  // Of the current attempt.
+  Addresses allowed_;  // addresses that agents joined from
+  // Connections of the current attempt:
   std::set<net::TcpEnds> unjudged_;                          // asked about
-  std::map<boost::asio::ip::address, std::size_t> waiting_;  // how many of them, by host
+  std::map<boost::asio::ip::address, std::size_t> waiting_;  // number of unjudged ones by host
   Addresses strange_;                                        // addresses that no agent announced, asked about
-  Addresses admitted_;                                       // by the word of their agent
+  Addresses admitted_;                                       // addresses that their agent has vouched for
   Addresses told_;
   std::size_t closed_told_ = 0;
   std::function<void(std::size_t)> connected_;
@@ -96,10 +96,10 @@ class JobStore {
   std::function<void(const rendezvous::ClientQuestion&)> ask_;
   std::unique_ptr<net::StoreServer> server_;
   std::vector<os::Fd> kept_;  // bound, never listening
-  int next_turn_ = 0;         // of the ports from the named one on: beyond those of earlier attempts
+  int next_turn_ = 0;         // next port, counted from the named one: beyond those of earlier attempts
   bool shared_open_ = false;
   bool served_ = false;
-  bool reached_ = false;  // as of its end
+  bool reached_ = false;  // state at the server's end
   boost::asio::steady_timer silence_;
 };
 

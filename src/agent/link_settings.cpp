@@ -47,14 +47,15 @@ std::optional<rendezvous::ElasticNodes> elastic_of(const plan::NodeProposal& nod
   return elastic;
 }
 
-// What MASTER_ADDR may become, best first: the user's word, else this host's addresses.
+// Returns the candidates for MASTER_ADDR, best first: the user's choice, else this host's addresses.
 std::vector<std::string> own_addresses(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
   if (node.options.local_address) return {node.options.local_address->value};
   if (node.rendezvous.role == plan::RendezvousRole::solo) return {node.solo_address.value};
   return peers::crossing_addresses(site::prefer_site_interfaces(snapshot.host.addresses, node.site));
 }
 
-// Best first. Where the members can be told another way, any port will do in the end.
+// Returns the ports to bind, best first. If the members can learn the port another way, any port will do in
+// the end.
 std::vector<int> ports_to_bind(const plan::NodeProposal& node) {
   const plan::RendezvousPlan& rendezvous = node.rendezvous;
   std::vector<int> ports = rendezvous.ports.value;
@@ -129,7 +130,7 @@ plan::Announcement make_announcement(const plan::NodeProposal& node, const facts
     self.addresses.insert(self.addresses.begin(), node.options.local_address->value);
   self.cpus = plan::announced_cpus(node, snapshot);
   self.local_workers = plan::announced_workers(node, snapshot);
-  // For the other hosts, and for the store, which a single worker hosts itself.
+  // The Python is of use for the other hosts, and for the store, which a single worker hosts itself.
   const bool of_use = node.rendezvous.agents > 1 || node.offered.size() > 1;
   if (of_use) self.python = workers.python();
   return self;
@@ -146,7 +147,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.coordinator.elastic = elastic_of(node);
   settings.coordinator.succession = can_succeed(node);
   settings.coordinator.peers = rendezvous.peers;
-  // Nobody knows their names before they join.
+  // The names of members are unknown before they join.
   if (plan::is_by_flags(node.allocation)) settings.coordinator.peers.assign(rendezvous.peers.size(), {});
   settings.coordinator.version = DDPRUN_VERSION;
   settings.coordinator.run_id = node.run_id.value;

@@ -1,4 +1,4 @@
-// What an agent announces, and how the service of its role is set up: values from its plan.
+// Announcement of an agent and settings of the service of its role, as values from its plan.
 #pragma once
 
 #include <optional>
@@ -13,17 +13,17 @@
 
 namespace ddprun::agent {
 
-// Whether another agent may coordinate the job when its coordinator is lost. A worker that hosts the store
-// keeps ports on its own host alone.
+// Reports whether another agent may coordinate the job when its coordinator is lost. A worker that hosts the
+// store keeps ports on its own host alone.
 bool can_succeed(const plan::NodeProposal& node);
-// On which this agent would coordinate it: where the others know to look, as roster.hpp tells them; the last
-// of those that a user's firewall is open for, as the store begins with the first.
+// Returns the ports where this agent would listen as coordinator, which the others learn from its roster
+// (roster.hpp): the last of those that a user's firewall is open for, as the store begins with the first.
 std::vector<int> successor_ports(const plan::NodeProposal& node);
 
-// On one of which this agent listens for relays to the store, where there are relays.
+// Returns the ports of which this agent listens on one for relays to the store, if there are relays.
 std::vector<int> relay_ports(const plan::NodeProposal& node);
 
-// Where this agent listens for others; 0 and empty: nowhere.
+// Ports where this agent listens for others; 0 and empty: none.
 struct OwnDoors {
   int successor_port = 0;
   int relay_port = 0;
@@ -38,12 +38,12 @@ net::CoordinatorServiceSettings make_coordinator_settings(
 net::MemberServiceSettings make_member_settings(const plan::NodeProposal& node,
                                                 const facts::Snapshot& snapshot,
                                                 const plan::Announcement& announcement);
-// Of the first coordinator, which the plan says where to find.
+// Returns the settings of a member that joins the first coordinator, whose address is in the plan.
 net::MemberServiceSettings make_first_member_settings(const plan::NodeProposal& node,
                                                       const facts::Snapshot& snapshot,
                                                       const plan::Announcement& announcement);
-// Where to knock, for members that are told so: numbers only, the best addresses first. Without a network
-// there are members on this host at most.
+// Returns the address that is published for members: numeric only, the best first. Without a network there
+// are members on this host at most.
 rendezvous::CoordinatorPlace place_of(const net::CoordinatorServiceSettings& settings, int port);
 
 }  // namespace ddprun::agent

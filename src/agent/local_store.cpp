@@ -25,7 +25,7 @@ std::string name_of(const plan::Assignment& assignment) {
   return fmt::format("{} {}", assignment.launch_id, assignment.attempt.value);
 }
 
-// Of the handshake; the same for all agents of the job.
+// Returns the launch id of the handshake, the same for all agents of the job.
 std::string launch_id(const plan::NodeProposal& node) { return node.rendezvous.key + "/store"; }
 
 rendezvous::Authenticator authenticator(const Plans& plans, const facts::Snapshot& snapshot) {
@@ -71,7 +71,7 @@ int LocalStore::listen() {
 
 net::StoreServer* LocalStore::server() const { return relay_ ? relay_.get() : job_store_.server(); }
 
-// ---- below
+// ---- relays below this one
 
 void LocalStore::greet(net::AuthenticationResult result) {
   const auto connection = std::make_shared<net::Connection>(std::move(result.socket), result.keys,
@@ -130,7 +130,7 @@ void LocalStore::lose_child(int number) {
   server()->flush();
 }
 
-// ---- above
+// ---- the parent
 
 std::string LocalStore::begin_attempt(const plan::Assignment& assignment) {
   end_attempt();
@@ -151,7 +151,9 @@ std::string LocalStore::begin_attempt(const plan::Assignment& assignment) {
     life_ = std::make_shared<int>();
     dial();
   }
-  for (auto next = children_.begin(); next != children_.end();) attach((next++)->first);  // it may be dropped
+  for (auto next = children_.begin(); next != children_.end();)
+    attach((next++)->first);  // attach() may drop
+                              // it
   return relay_ ? fmt::format("127.0.0.1:{}", relay_->port()) : std::string();
 }
 
@@ -162,7 +164,7 @@ void LocalStore::dial() {
       context_, rendezvous::FrontEndAddress{place.addresses, place.port, launch_id(*plans_.node)},
       authenticator(plans_, snapshot_), plans_.node->options.host_timeout.value,
       [this](net::AuthenticationResult result) {
-        // It is not destroyed in its own call.
+        // The dial is not destroyed in its own call.
         const auto kept = std::make_shared<net::AuthenticationResult>(std::move(result));
         boost::asio::post(context_, [this, kept, life = std::weak_ptr<int>(life_)] {
           if (!life.expired()) conclude(std::move(*kept));
@@ -221,7 +223,7 @@ void LocalStore::end_attempt() {
   dial_.reset();
   if (parent_) std::exchange(parent_, nullptr)->close();
   if (relay_) std::exchange(relay_, nullptr)->close();
-  // Those of the attempt that ends; the next one's may have come.
+  // Closes the children of the attempt that ends; those of the next one may have connected already.
   for (auto child = children_.begin(); child != children_.end();) {
     const bool old = child->second.link || child->second.attempt == attempt_;
     if (old) child->second.connection->close();

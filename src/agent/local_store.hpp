@@ -1,9 +1,10 @@
-// The store as the workers of this host reach it: through a relay on the host where the job is large, whose
-// links to the others make a tree (store/relay.hpp). The root is the store of the job, in the agent that
-// serves it.
+// The store as the workers of this host reach it.
+// In a large job it is a relay on the host; the links between the relays make a tree (store/relay.hpp), whose
+// root is the store of the job, in the agent that serves it.
 //
-// A relay that reaches neither its parent nor the root ends, and the workers go to the store itself. One that
-// loses its parent later falls silent, as the workers of a lost host do; who is lost, others find out.
+// A relay that reaches neither its parent nor the root ends, and the workers connect to the store itself. One
+// that loses its parent later stops answering, as the workers of a lost host do; the coordinator detects such
+// a loss.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -41,9 +42,9 @@ class LocalStore {
   // A relay that has come, perhaps before this agent knows of its attempt.
   struct Child {
     std::shared_ptr<net::Connection> connection;
-    std::string attempt;  // by its own word; empty: it has said nothing
+    std::string attempt;  // attempt it has named; empty: no word yet
     std::optional<store::StoreLink> link;
-    std::vector<std::string> early;  // what came with its first word
+    std::vector<std::string> early;  // bytes that came with its first word
   };
 
   net::StoreServer* server() const;
@@ -63,14 +64,14 @@ class LocalStore {
   const facts::Snapshot& snapshot_;
   JobStore& job_store_;
   std::shared_ptr<net::AgentListener> listener_;
-  std::map<int, Child> children_;  // by order of arrival
+  std::map<int, Child> children_;  // in order of arrival
   int arrived_ = 0;
-  // Of the current attempt.
+  // Members of the current attempt:
   std::string attempt_;
-  std::vector<plan::StorePlace> places_;  // that are still to be tried
+  std::vector<plan::StorePlace> places_;  // places still to be tried
   std::unique_ptr<net::StoreServer> relay_;
   std::unique_ptr<net::FirstDial> dial_;
-  std::shared_ptr<int> life_;  // of the relay
+  std::shared_ptr<int> life_;  // lives as long as the relay
   std::shared_ptr<net::Connection> parent_;
   boost::asio::steady_timer silence_;  // since the parent is lost
 };

@@ -1,4 +1,4 @@
-// What the parts of an agent plan by, always the latest.
+// Plans that the parts of an agent work by, always the latest.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace ddprun::agent {
 struct Plans {
   std::shared_ptr<const plan::NodeProposal> node;
   std::shared_ptr<const plan::LaunchPlan> attempt =
-      std::make_shared<const plan::LaunchPlan>();  // of the latest start
+      std::make_shared<const plan::LaunchPlan>();  // plan of the latest start
 };
 
 }  // namespace ddprun::agent

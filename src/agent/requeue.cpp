@@ -20,7 +20,7 @@ namespace {
 constexpr Milliseconds k_limit{10000};
 constexpr std::size_t k_refusal_width = 300;
 
-// The error that the program printed; empty where it has asked.
+// Runs the program. Returns the error that it printed; empty if the request was made.
 std::string run_program(const std::vector<std::string>& words) {
   const char* const path = std::getenv("PATH");
   const auto found =

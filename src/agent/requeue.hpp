@@ -1,4 +1,4 @@
-// --requeue: what the agent that reports the job's end asks of the scheduler then.
+// Request to the scheduler to run the job again (--requeue), by the agent that reports the job's end.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace ddprun::agent {
 
 class Requeue {
  public:
-  // Before the report. `warned`: the workers had the signal of --signal-before-end.
+  // Decides before the report. `warned`: the workers had the signal of --signal-before-end.
   void decide(const rendezvous::Finish& finish, const Plans& plans, bool warned);
-  // For the report; nothing where there is nothing to do.
+  // Returns what the report says of it; nullopt if nothing is to be done.
   const std::optional<supervise::Requeuing>& state() const { return state_; }
-  int restarts() const { return restarts_; }  // how often the scheduler had started the job before
-  // Once all is written, since the scheduler ends the job at once. Says what it does; waits for the answer,
-  // ten seconds at most, and corrects the file of --report where it is a refusal.
+  int restarts() const { return restarts_; }  // number of times that the scheduler had started the job before
+  // Asks the scheduler once all is written, since it ends the job at once. Shows what it does; waits for the
+  // answer, ten seconds at most, and corrects the file of --report if it is a refusal.
   void ask(const Plans& plans, std::int64_t began, JobFiles& files);
 
  private:

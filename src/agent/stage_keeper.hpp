@@ -1,5 +1,6 @@
-// --stage as an agent sees it: has the copies of this host made by a process beside it, holds the workers
-// back until it has told where they are, and ends it last.
+// Staging (--stage) in an agent.
+// A process beside it makes the copies of this host. The workers are held back until it has reported where
+// the copies are; it ends last.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -18,20 +19,21 @@ namespace ddprun::agent {
 
 class StageKeeper {
  public:
-  // `settled` is called once what was begun is done.
+  // Makes a keeper that calls `settled` once its work is done.
   StageKeeper(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
               workers::WorkerGroup& workers, std::function<void()> settled);
   StageKeeper(const StageKeeper&) = delete;
   StageKeeper& operator=(const StageKeeper&) = delete;
   ~StageKeeper() { end(); }
 
-  // "PORT/SECRET", for the announcement: where this host passes copies on; empty: nowhere.
+  // Returns "PORT/SECRET", for the announcement: the door where this host passes copies on; empty: none.
   const std::string& door() const { return door_; }
-  // Nothing is to be staged, or it is known where it is.
+  // Reports whether the copies are there, or none are wanted.
   bool is_settled() const { return settled_; }
   // Does nothing but the first time.
   void begin(const std::vector<staging::Server>& sources);
-  // Where each path is now, in the order of the options; the path itself where there is no copy.
+  // Returns for each path, in the order of the options, where its copy is; the path itself if there is no
+  // copy.
   const std::vector<staging::Mapping>& mappings() const { return mappings_; }
   void end();  // waits until the copies are removed
 

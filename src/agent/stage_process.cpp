@@ -32,8 +32,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds k_look_again{50};  // at a folder that another process fills
-constexpr std::chrono::seconds k_last_part{5};         // at the end, for what is under way
-constexpr std::size_t k_identity = 16;                 // of the digits of a digest
+constexpr std::chrono::seconds k_last_part{5};         // at the end, for transfers in progress
+constexpr std::size_t k_identity = 16;                 // digits taken of the digest
 
 std::string digest_of(std::string_view bytes) {
   os::StageDigest digest;
@@ -59,7 +59,7 @@ class StageProcess {
     ends_ = true;
     const auto limit = Clock::now() + k_last_part;
     while (!worked_ && Clock::now() < limit) std::this_thread::sleep_for(k_look_again);
-    if (!worked_) ::_exit(1);  // it waits for a file system; the next ddprun removes what is there
+    if (!worked_) ::_exit(1);  // the call waits for a file system; the next ddprun removes what is there
     for (const auto& folder : folders_) folder->leave(order_.keep);
     ::_exit(0);
   }
@@ -108,7 +108,7 @@ class StageProcess {
     worked_ = true;
   }
 
-  // Of a host whose first agent says it for all.
+  // Reports whether this is a further agent of its host, whose first agent stages for all of them.
   bool is_further_agent() const { return !is_root() && order_.sources.front().host == order_.host; }
   bool is_root() const { return order_.sources.empty(); }
 
@@ -122,9 +122,9 @@ class StageProcess {
     return nullptr;
   }
 
-  // Of several agents of a host the first fetches the copy, and the others use it. One that had the folder
-  // before would wait for the first, which waits for the folder. Behind its last byte comes the word that it
-  // is whole.
+  // Waits until the first agent of the host has fetched the copy, which the others use. An agent that locked
+  // the folder before would wait for the first, which waits for the folder. The first confirms behind the
+  // last byte that the copy is whole.
   bool wait_for_first_agent(std::size_t item, const staging::Manifest& manifest, Staged& staged) {
     if (!is_further_agent()) return true;
     if (client_.get_contents(item, staging::content_size(manifest), [](std::string_view) {})) return true;
@@ -160,7 +160,7 @@ class StageProcess {
     return staged;
   }
 
-  // Where this copy is already, else where there is room; for that, kept copies are removed.
+  // Returns the place where this copy is already, else one with room; kept copies are removed to make room.
   staging::ChosenPlace find_place(const staging::Manifest& manifest, const std::string& name) {
     const std::string own = "/" + staging::user_folder(::geteuid());
     if (order_.make_place) os::make_private_folder(order_.places.front());  // else the look says why not
@@ -181,7 +181,7 @@ class StageProcess {
     }
   }
 
-  // The root has no room for itself: the other hosts may have.
+  // Passes the source on without a copy here: the root has no room for itself, but the other hosts may have.
   Staged pass_on_alone(std::size_t item, const staging::Manifest& manifest, const std::string& problem) {
     Staged staged;
     staged.failure = problem;
@@ -204,7 +204,7 @@ class StageProcess {
     return staged;
   }
 
-  // True where the copy was there. Throws Error, and leaves nothing then.
+  // Fills the copy. True if the copy was there already. Throws Error, and leaves nothing then.
   bool fill(std::size_t item, const staging::Manifest& manifest, const std::string& path, Staged& staged) {
     auto folder = std::make_unique<os::StageFolder>(path);
     const std::string name = staging::name_of(manifest.source), copy = folder->copy(name);
@@ -242,7 +242,7 @@ class StageProcess {
     return reused;
   }
 
-  // Its own text is read again, all of it.
+  // Checks a kept copy by reading all of it again.
   bool check_kept(const staging::Manifest& manifest, const os::StageFolder& folder, const std::string& copy) {
     const auto digest = folder.completed();
     if (!digest || !os::is_like(copy, manifest)) return false;
@@ -256,7 +256,7 @@ class StageProcess {
         at += bytes.size();
       }
       if (found.text() == *digest) return true;
-    } catch (const Error&) {  // it is damaged
+    } catch (const Error&) {  // the kept copy is damaged
     }
     detail(fmt::format("the copy in {} is damaged; copying it again", folder.path()));
     return false;
@@ -287,7 +287,7 @@ class StageProcess {
     }
   }
 
-  // The digest that the source tells; empty where this host reads it.
+  // Receives the contents. Returns the digest that the source sends; empty if this host reads it.
   std::string receive(std::size_t item, const staging::Manifest& manifest, os::StageWriter& writer,
                       os::StageDigest& digest) {
     std::uint64_t at = 0;
@@ -322,7 +322,7 @@ class StageProcess {
   int socket_;
   std::vector<net::StagedItem> items_;
   net::StageClient client_;
-  std::vector<staging::Mapping> mappings_;  // of those that are done
+  std::vector<staging::Mapping> mappings_;  // mappings of the paths that are done
   std::vector<std::unique_ptr<os::StageFolder>> folders_;
   std::atomic<bool> ends_ = false, worked_ = false;
   bool serves_source_ = false;  // this path, without a copy

@@ -1,5 +1,6 @@
-// The process beside an agent that gets this host's copies for --stage, passes them on to other hosts for as
-// long as the agent lives, and removes them after it, however the agent ended.
+// The process beside an agent that copies for --stage: it fetches, serves and removes this host's copies.
+// It passes them on to other hosts for as long as the agent lives, and removes them after it, however the
+// agent ended.
 #pragma once
 
 #include <string>
@@ -21,25 +22,25 @@ struct StageOrder {
   Milliseconds progress{0};              // is told so often
   std::vector<staging::Server> sources;  // staging::Tree; none: this host reads the paths
   std::string launch_key;
-  std::string secret;  // of this host's door
-  int listener = -1;   // that door; -1: nobody else needs it
+  std::string secret;  // secret of this host's door
+  int listener = -1;   // listening socket of that door; -1: no other host needs it
 };
 
-// What came of one path.
+// Result for one path.
 struct Staged {
   staging::Mapping mapping;  // copy: where it is; the path itself where there is none
-  std::string failure;       // why there is none, without the names of path and host
+  std::string failure;       // reason for no copy, without path and host
   bool said_elsewhere = false;
-  bool no_place = false;  // that is why
+  bool no_place = false;  // the reason is a lack of room
   std::string done;       // "6.1 GiB, 48,211 files, from n0 in 12.3 s"
 };
 
-// What the process tells through its socket: frames of a kind, and a text with its length.
+// Kinds of frames that the process sends through its socket, each followed by a text with its length.
 enum class StageNews : char { progress = 'P', detail = 'D', results = 'R' };
 std::string encode_staged(const std::vector<Staged>& staged);
 std::vector<Staged> decode_staged(std::string_view text);  // throws Error
 
-// In a forked child: until nothing comes from the other end of `socket` any more; ends the process.
+// Runs in a forked child until the other end of `socket` is closed; ends the process.
 [[noreturn]] void run_stage_process(StageOrder order, int socket);
 
 }  // namespace ddprun::agent

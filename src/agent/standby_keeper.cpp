@@ -18,7 +18,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr Milliseconds k_modules_limit{2000};
-constexpr std::size_t k_cpus_each = 8;  // of the host for each interpreter that imports
+constexpr std::size_t k_cpus_each = 8;  // CPUs of the host for each interpreter that imports
 
 std::size_t at_once(const facts::HostFacts& host) {
   return std::max<std::size_t>(host.allowed_cpus.size() / k_cpus_each, 1);
@@ -35,7 +35,7 @@ StandbyKeeper::StandbyKeeper(boost::asio::io_context& context, const Plans& plan
       tell_(std::move(tell)),
       plan_(at_once(host)),
       timer_(context) {
-  expected_.staged.clear();  // where they will be is not known yet
+  expected_.staged.clear();  // unknown before the copies are made
 }
 
 void StandbyKeeper::begin_attempt() {
@@ -59,11 +59,11 @@ void StandbyKeeper::note(const rendezvous::Modules& modules) {
   begin(expected_.planned.size());
   modules_.assign(modules_.size(), modules.names);
   const std::vector<std::size_t> counts(modules_.size(), modules.names.size());
-  for (int looks = 0; looks < 2; ++looks) plan_.note_modules(counts);  // they have told what stays
+  for (int looks = 0; looks < 2; ++looks) plan_.note_modules(counts);  // equal counts settle them
   prepare();
 }
 
-// One node's workers stand for all.
+// Announces the modules of one node's workers, which stand for all.
 void StandbyKeeper::tell_others() {
   const bool tells =
       options::outlives_nodes(plans_.node->options) && plans_.attempt->assignment.node.value == 0;
@@ -144,7 +144,8 @@ void StandbyKeeper::prepare(const supervise::StandbyPlan::Prepare& due) {
   }
 }
 
-// As much again is left to the workers.
+// Reports whether an interpreter fits into free memory, with as much again left to the workers; gives it up
+// if not.
 bool StandbyKeeper::has_memory(std::size_t worker) {
   const std::uint64_t wanted = 2 * plans_.node->options.restarts.standby_memory.value;
   const auto free = os::free_memory();

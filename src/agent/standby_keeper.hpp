@@ -1,5 +1,6 @@
-// Keeps a standby interpreter beside each worker of this host (--standby): asks the workers for what they
-// have imported, and has that imported when the plan says so and there is memory for it.
+// Keeps a standby interpreter beside each worker of this host (--standby).
+// It asks the workers for the modules they have imported, and has these imported when the plan says so and
+// there is memory for it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -23,16 +24,16 @@ class StandbyKeeper {
  public:
   using Tell = std::function<void(rendezvous::AgentMessage)>;
 
-  // `expected`: of a share that this agent would have if it took the place of another.
+  // Makes a keeper. `expected`: plan of the share that this agent would have if it took the place of another.
   StandbyKeeper(boost::asio::io_context& context, const Plans& plans, plan::LaunchPlan expected,
                 const facts::HostFacts& host, workers::WorkerGroup& workers, Tell tell);
 
-  void begin_attempt();  // its workers are about to be started
+  void begin_attempt();  // called when its workers are about to be started
   void note_start(std::size_t worker);
-  // Other agents' workers have loaded these, and this one stands by.
+  // Notes the modules that other agents' workers have loaded, while this agent stands by.
   void note(const rendezvous::Modules& modules);
   void note_staged(const std::vector<staging::Mapping>& staged) { expected_.staged = staged; }
-  void end_attempt();  // or it is about to be stopped
+  void end_attempt();  // called at its end, or when it is about to be stopped
   void end();
 
  private:
@@ -57,9 +58,9 @@ class StandbyKeeper {
   Tell tell_;
   supervise::StandbyPlan plan_;
   boost::asio::steady_timer timer_;
-  std::unique_ptr<probes::ChildQuery> query_;      // under way
-  std::vector<std::vector<std::string>> modules_;  // of each worker: the longest list so far
-  std::size_t told_ = 0;                           // as many of the first worker\'s to the others
+  std::unique_ptr<probes::ChildQuery> query_;      // in progress
+  std::vector<std::vector<std::string>> modules_;  // longest list of each worker so far
+  std::size_t told_ = 0;                           // number of the first worker's modules already announced
 };
 
 }  // namespace ddprun::agent

@@ -20,7 +20,7 @@ namespace {
 
 constexpr Milliseconds k_coordinator_limit{6500};  // for two status rounds
 constexpr Milliseconds k_last_write{2000};         // at the end of the job
-// Below StatusRound's: without an answer the workers are told all the same.
+// Limits below StatusRound's: without an answer the workers are reported all the same.
 constexpr Milliseconds k_usage_limit{2000}, k_stacks_limit{2800};
 constexpr Milliseconds k_write_limit{60'000};  // for a disk that hangs
 constexpr std::size_t k_most_problem = 8192;
@@ -100,7 +100,7 @@ void StatusService::show(status::JobStatus status, bool stacks) {
   (stacks ? stacks_server_ : server_)->answer(status::render_status(status));
 }
 
-// One measurement at a time serves all that ask meanwhile for no more than it looks at.
+// Measures once for all that ask meanwhile for no more than it looks at.
 void StatusService::measure(os::Depth depth, Measured done) {
   if (const status::NodeStatus status = workers_.status(); status.workers.empty()) return done(status);
   if (usage_ && depth <= depth_) return measured_for_.push_back(std::move(done));
@@ -139,7 +139,8 @@ void StatusService::begin_measurement() {
   }
 }
 
-// While one is still being written, as on a disk that hangs, no other record is.
+// Returns the places to look at. While one record is still being written, as on a disk that hangs, no other
+// is.
 os::WorkerPlaces StatusService::places() const {
   os::WorkerPlaces places = workers_.places();
   if (writing_) places.records.clear();

@@ -1,5 +1,5 @@
-// What an agent tells who asks by --status or --stacks: what the coordinator knows of the whole job, or of
-// the workers here where that gives no answer.
+// Answers to --status and --stacks on an agent's host.
+// They show the whole job as the coordinator knows it, or only the workers here if it gives no answer.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -23,7 +23,7 @@ namespace ddprun::agent {
 
 class StatusService {
  public:
-  // `began`: when this agent did, Unix time in milliseconds.
+  // Makes the service. `began`: when this agent began, Unix time in milliseconds.
   StatusService(boost::asio::io_context& context, const Plans& plans, workers::WorkerGroup& workers,
                 std::int64_t began)
       : context_(context),
@@ -34,21 +34,21 @@ class StatusService {
         job_stacks_(context) {}
 
   void serve(const std::function<void(bool stacks)>& asked);
-  // What this host's workers use, and where they are; `done` is called once, now or later.
+  // Receives what this host's workers use, and where they are; called once, now or later.
   using Measured = std::function<void(const status::NodeStatus&)>;
   void measure(os::Depth depth, Measured done);
-  // The coordinator was asked; `otherwise` is called where it does not answer in time.
+  // Waits for the coordinator, which was asked; calls `otherwise` if it does not answer in time.
   void wait_for_job(bool stacks, std::function<void()> otherwise);
   void note(const rendezvous::NodeShown& shown);
   void show(const rendezvous::JobShown& shown);
-  // What is known here. `coordinator`: the host to ask for all.
+  // Shows this host alone. `coordinator`: the host to ask for all.
   void show_this_host(const std::string& coordinator, bool ending, bool stacks);
   void end();
 
  private:
   struct Awaited {
     explicit Awaited(boost::asio::io_context& context) : limit(context) {}
-    std::vector<status::NodeStatus> nodes{};  // that have come
+    std::vector<status::NodeStatus> nodes{};  // nodes that have answered
     boost::asio::steady_timer limit;
   };
 
@@ -65,12 +65,12 @@ class StatusService {
   std::int64_t began_;
   std::optional<net::StatusServer> server_, stacks_server_;
   Awaited job_, job_stacks_;
-  std::unique_ptr<probes::ChildQuery> usage_;    // under way
-  os::Fd problem_;                               // where it will say which file cannot be written, and why
+  std::unique_ptr<probes::ChildQuery> usage_;    // in progress
+  os::Fd problem_;                               // pipe that names the file that cannot be written, and why
   std::unique_ptr<probes::ChildQuery> writing_;  // has answered, and writes what it has collected
   bool told_unwritten_ = false;
-  os::Depth depth_ = os::Depth::signs;                // of it
-  std::vector<Measured> measured_for_;                // who waits for it
+  os::Depth depth_ = os::Depth::signs;                // depth of usage_
+  std::vector<Measured> measured_for_;                // callers that wait for usage_
   std::vector<std::pair<os::Depth, Measured>> next_;  // for one that looks deeper
 };
 

@@ -1,5 +1,5 @@
-// Gives the signal of --signal-before-end to this host's workers: to each main process once, as soon as it
-// handles it.
+// Gives the signal of --signal-before-end to this host's workers.
+// Each main process gets it once, as soon as it handles it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,8 +22,8 @@ class WarnedWorkers {
   WarnedWorkers(boost::asio::io_context& context, const Plans& plans, workers::WorkerGroup& workers,
                 Hooks hooks);
 
-  void begin(int signal);  // those of the attempt that runs
-  void end();              // of the attempt, or it is stopped
+  void begin(int signal);  // begins with the workers of the current attempt
+  void end();              // ends with the attempt, or when it is stopped
 
  private:
   void look();

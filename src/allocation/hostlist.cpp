@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t k_max_digits = 18;  // any such number fits 64 bits
 
-// Where a complaint belongs: the variable and the comma-separated piece of it.
+// Subject of a complaint: the variable and the comma-separated piece of it.
 struct Place {
   const std::string& variable;
   std::string_view piece;
@@ -33,7 +33,7 @@ struct Range {
   std::size_t width = 1;
 };
 
-// What stands between brackets: at most k_max_hosts numbers.
+// Contents of a pair of brackets: at most k_max_hosts numbers.
 struct Group {
   std::vector<Range> ranges;
   std::size_t count = 0;
@@ -45,7 +45,7 @@ struct Pattern {
   Place place;
   std::vector<std::string> texts;
   std::vector<Group> groups;
-  std::size_t count = 1;  // of its names
+  std::size_t count = 1;  // number of its names
 };
 
 void check_count(std::size_t hosts, const Place& place) {
@@ -121,7 +121,7 @@ Pattern parse_pattern(const Place& place) {
 
 struct HostList {
   std::vector<Pattern> patterns;
-  std::size_t count = 0;  // of their names, at most k_max_hosts
+  std::size_t count = 0;  // number of all names, at most k_max_hosts
 };
 
 HostList parse_list(std::string_view text, const std::string& variable) {
@@ -144,8 +144,8 @@ HostList parse_list(std::string_view text, const std::string& variable) {
   return list;
 }
 
-// Which group turns slowest to fastest. libslurm pushes the last bracket as ranges and recurses leftwards
-// through the others, so that a[1-2]b[3-4]c[5-6] is c fastest, then a, then b.
+// Returns the groups from the slowest to the fastest. libslurm pushes the last bracket as ranges and recurses
+// leftwards through the others, so that a[1-2]b[3-4]c[5-6] is c fastest, then a, then b.
 std::vector<std::size_t> turning_order(std::size_t groups) {
   std::vector<std::size_t> order;
   for (std::size_t i = groups - 1; i-- > 0;) order.push_back(i);
@@ -163,7 +163,7 @@ std::vector<std::string> expand_group(const Group& group) {
   return values;
 }
 
-using Values = std::vector<std::vector<std::string>>;  // of each group
+using Values = std::vector<std::vector<std::string>>;  // one list for each group
 
 std::string fill_pattern(const Pattern& pattern, const Values& values,
                          const std::vector<std::size_t>& chosen) {
@@ -206,14 +206,14 @@ Numbered split_number(std::string_view name) {
   return result;
 }
 
-// Whether `next` continues a range "low-high" that ends in `last`: its width must be what the low bound's
-// width makes of it.
+// Reports whether `next` continues a range "low-high" that ends in `last`: its width must be what the low
+// bound's width makes of it.
 bool continues(const Numbered& low, const Numbered& last, const Numbered& next) {
   return next.number == last.number + 1 &&
          next.digits == fmt::format("{:0{}}", next.number, low.digits.size());
 }
 
-// Zeros that every name of the group starts with, leaving at least one digit.
+// Counts the zeros that every name of the group starts with, leaving at least one digit.
 std::size_t shared_zeros(const std::vector<Numbered>& names) {
   std::size_t shared = names[0].digits.size() - 1;
   for (const Numbered& name : names) {

@@ -29,7 +29,7 @@ void check_node_rank(const PlaceOptions& options) {
                    "node ranks are 0 to --nnodes - 1");
 }
 
-// Where no rank is given the first is who has the coordinator's address.
+// Returns the rank of this node. If none is given, the node with the coordinator's address is the first.
 Sourced<std::optional<NodeIndex>> find_node_rank(const PlaceOptions& options,
                                                  const facts::Snapshot& snapshot) {
   if (options.node_rank) return {NodeIndex{options.node_rank->value}, options.node_rank->origin};

@@ -11,7 +11,7 @@
 
 namespace ddprun::allocation {
 
-// In the order of the text. Throws Error that names `variable` and the piece that is wrong.
+// Expands the names in the order of the text. Throws Error that names `variable` and the piece that is wrong.
 std::vector<std::string> expand_node_regex(std::string_view text, const std::string& variable);
 
 }  // namespace ddprun::allocation

@@ -11,7 +11,7 @@
 
 namespace ddprun::allocation {
 
-constexpr int k_most = std::numeric_limits<int>::max();  // of what is counted
+constexpr int k_most = std::numeric_limits<int>::max();  // limit of any count
 
 class Variables {
  public:
@@ -19,12 +19,12 @@ class Variables {
 
   // Set and not empty; the origin is the variable's name.
   std::optional<Sourced<std::string>> text(const std::string& name) const;
-  // The first of two names that is set: a variable and its older spelling.
+  // Returns the first of two names that is set: a variable and its older spelling.
   std::optional<Sourced<std::string>> text(const std::string& name, const std::string& older) const;
   // Throws Error when set to anything but a whole number from `least` to `most`.
   std::optional<Sourced<std::int64_t>> number(const std::string& name, std::int64_t least,
                                               std::int64_t most) const;
-  // The same where it fits.
+  // Returns the same if it fits.
   std::optional<Sourced<int>> count(const std::string& name, int least, int most = k_most) const;
   bool has(const std::string& name) const { return text(name).has_value(); }
 

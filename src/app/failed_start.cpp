@@ -28,7 +28,7 @@ namespace {
 
 constexpr Milliseconds k_longest_telling{30000};
 
-// The place is only for the front end's messages and its count of who is there.
+// Returns the place, only for the front end's messages and its count of connected agents.
 int place_of(const facts::Snapshot& snapshot) {
   const auto rank = facts::find_variable(snapshot, allocation::k_started_rank_variable);
   return static_cast<int>(rank ? parse_integer(*rank).value_or(-1) : -1);
@@ -50,7 +50,8 @@ void tell(const facts::Snapshot& snapshot, const rendezvous::FrontEndAddress& fr
   context.run();
 }
 
-// Where the options contradict the job, its own word is what all hosts share.
+// Proposes an agent that only reports its failure. If the options contradict the job, the job's own layout is
+// what all hosts share.
 plan::NodeProposal propose_telling(const facts::Snapshot& snapshot, options::Options options) {
   try {
     return plan::propose_to_join(snapshot, options, selflaunch::detect_started(snapshot, options));

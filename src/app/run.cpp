@@ -127,7 +127,8 @@ void read_hostfile(facts::Snapshot& snapshot, options::Options& options) {
   }
 }
 
-// Several nodes without numbers: who has the coordinator's address shows only in what its name leads to.
+// Looks up the coordinator's name if several nodes have no numbers: only its addresses show which node has
+// it.
 void look_up_coordinator(facts::Snapshot& snapshot, const options::Options& options) {
   const std::string name = allocation::name_to_look_up(snapshot, options.place);
   if (!name.empty()) snapshot.names[name] = join(os::look_up_name(name), " ");
@@ -145,14 +146,15 @@ std::optional<allocation::Notice> find_unknown_coordinator(const facts::Snapshot
       "add --node-rank to plan for one node"};
 }
 
-// A site that the user names by its file; it is of this machine even where the snapshot is of another.
+// Adds the site that the user names by its file; it is of this machine even if the snapshot is of another.
 void add_site_file(facts::Snapshot& snapshot, const options::Options& options) {
   if (!site::names_site_file(options.site)) return;
   const auto told = facts::find_variable(snapshot, allocation::k_started_site_variable);
   snapshot.files[options.site] = told ? *told : os::read_file(options.site, facts::k_site_file_limit);
 }
 
-// A site's profile is known once the options are read, and may have options for what they leave open.
+// Follows a site's profile, which is known once the options are read, and may have options for what they
+// leave open.
 bool follow_site_options(const facts::Snapshot& snapshot, command_line::OptionLayers& layers,
                          options::Options& options, command_line::Advice& advice) {
   if (!options.capture_file.empty()) return false;
@@ -164,7 +166,7 @@ bool follow_site_options(const facts::Snapshot& snapshot, command_line::OptionLa
   return true;
 }
 
-// --dry-run=svg FILE.svg: no training script ends like that.
+// Takes FILE.svg of --dry-run=svg from the command: no training script ends like that.
 void take_picture_file(options::Options& options) {
   if (options.dry_run != options::DryRun::svg || options.command.empty()) return;
   if (!options.command.front().ends_with(".svg")) return;
@@ -177,7 +179,7 @@ void take_picture_file(options::Options& options) {
   options.command.clear();
 }
 
-// A description that stands for this machine has to know its CPUs.
+// Uses a description as this machine's topology; it has to know this machine's CPUs.
 void use_topology(facts::HostFacts& host, facts::Topology topology) {
   const std::vector<int> known = facts::all_cpus(topology);
   if (!std::includes(known.begin(), known.end(), host.allowed_cpus.begin(), host.allowed_cpus.end())) {
@@ -190,7 +192,7 @@ void use_topology(facts::HostFacts& host, facts::Topology topology) {
   host.topology = std::move(topology);
 }
 
-// What is read only once it is clear that somebody needs it.
+// Reads the hardware, once it is clear that it is needed.
 void look_at_hardware(facts::Snapshot& snapshot, options::Options& options, bool wants_topology) {
   if (!options.topology.empty()) {
     if (options.topology == "-" && options.dry_run == options::DryRun::off) {
@@ -204,7 +206,8 @@ void look_at_hardware(facts::Snapshot& snapshot, options::Options& options, bool
   if (options.snapshot_file.empty()) os::capture_hardware(snapshot.host, {wants_topology, true});
 }
 
-// A person who looks at the plan sees the node in any case. A GPU may show to the driver's library only.
+// Reports whether the topology is wanted. A person who looks at the plan sees the node in any case. A GPU may
+// show to the driver's library only.
 bool wants_topology(const facts::Snapshot& snapshot, const options::Options& options,
                     const allocation::Allocation& allocation) {
   if (options.bind.mode == options::BindMode::none && !options.nic.value) return false;
@@ -218,7 +221,7 @@ void ask_libraries(facts::Snapshot& snapshot, const options::Options& options) {
     probes::ask_slurm_for_end(snapshot);
 }
 
-// Said for all hosts at once, when they have met.
+// Reports whether the notice is shown for all hosts at once, when they have met.
 bool waits_for_others(const plan::NodeProposal& node, const allocation::Notice& notice) {
   return node.rendezvous.agents > 1 && !node.missing_gpus.empty() &&
          notice == plan::describe_missing_gpus(node.host, node.missing_gpus);
@@ -250,7 +253,7 @@ Notices join_notices(Notices notices, const std::optional<allocation::Notice>& m
   return notices;
 }
 
-// This host's, to a person or a program.
+// Reports whether this host's plan is shown, to a person or a program.
 bool shows_plan(const options::Options& options) {
   const bool shown = options.dry_run == options::DryRun::text || options.dry_run == options::DryRun::json;
   return shown && options.snapshot_file.empty();
@@ -270,7 +273,8 @@ int start_everywhere(selflaunch::SelfLaunchPlan& plan, const options::Options& o
   return front_end::FrontEnd(plan, options, snapshot).run();
 }
 
-// Nothing is started yet on hosts that are ours: the programs that could do it are looked for only then.
+// Plans a self-launch if nothing is started yet on hosts that are ours: the programs that could do it are
+// looked for only then.
 std::optional<selflaunch::SelfLaunchPlan> plan_self_launch(facts::Snapshot& snapshot,
                                                            const options::Options& options,
                                                            const allocation::Allocation& allocation) {
@@ -288,8 +292,8 @@ console::Talk talk_of(const options::Options& options) {
                            : console::Talk::normal;
 }
 
-// All of this host that planning asks for beside what capture_snapshot found, and what the options leave to
-// files.
+// Reads all of this host that planning asks for beside what capture_snapshot found, and what the options
+// leave to files.
 void read_named_files(facts::Snapshot& snapshot, command_line::OptionLayers& layers,
                       options::Options& options, command_line::Advice& advice) {
   take_picture_file(options);
@@ -299,7 +303,7 @@ void read_named_files(facts::Snapshot& snapshot, command_line::OptionLayers& lay
   if (follow_site_options(snapshot, layers, options, advice)) read_hostfile(snapshot, options);
 }
 
-// Another host's facts instead of this one's, with the options of this command line: the PET_ variables of
+// Replaces this host's facts by another host's, with the options of this command line: the PET_ variables of
 // that host count, not ours.
 Notices become_snapshot(facts::Snapshot& snapshot, options::Options& options) {
   const std::vector<std::string> arguments = snapshot.arguments;
@@ -316,7 +320,7 @@ Notices become_snapshot(facts::Snapshot& snapshot, options::Options& options) {
   return join_notices(std::move(advice.warnings), left_over);
 }
 
-// `environment` is what it was before anything was removed from it.
+// Writes the capture. `environment` is the one before any variable was removed from it.
 int capture(facts::Snapshot& snapshot, options::Options& options, facts::Environment environment) {
   os::capture_remote_launchers(snapshot, selflaunch::all_remote_launcher_programs());
   look_at_hardware(snapshot, options, options.bind.mode != options::BindMode::none || options.nic.value);
@@ -338,8 +342,8 @@ plan::NodeProposal propose_here(facts::Snapshot& snapshot, const options::Option
   return node;
 }
 
-// What the launch is, from what is known by now: printed, started on all hosts, or run here. `started` is set
-// where there is no way back.
+// Carries out the launch that the options and the environment describe: prints it, starts it on all hosts, or
+// runs it here. `started` is set once there is no way back.
 int launch(facts::Snapshot& snapshot, options::Options& options, const Notices& known, bool& started,
            streams::OutputLink& output_link) {
   allocation::Allocation allocation = allocation::detect_allocation(snapshot, options.place);
@@ -369,7 +373,7 @@ int launch(facts::Snapshot& snapshot, options::Options& options, const Notices& 
   return agent::Driver(expected, snapshot, output_link).run();
 }
 
-// `understood` is where the options are left once they are read.
+// Runs ddprun. `understood` receives the options once they are read.
 int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, bool& started,
         streams::OutputLink& output_link) {
   console::set_up_log(console::Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
@@ -419,7 +423,7 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
 
 int run_program(int argc, char** argv) noexcept {
   facts::Snapshot snapshot;
-  std::vector<std::string> arguments;  // as they were given
+  std::vector<std::string> arguments;  // arguments as they were given
   std::optional<options::Options> options;
   bool started = false;
   streams::OutputLink output_link;

@@ -28,7 +28,8 @@ std::string read_task_from_input() {
   return text;
 }
 
-// The time limits are the dial's and the handshake's; after them the connection ends with the front end.
+// Asks the front end for the task. The time limits are the dial's and the handshake's; after them the
+// connection ends with the front end.
 std::string ask_front_end(const rendezvous::FrontEndAddress& front_end, int place,
                           const facts::Snapshot& snapshot) {
   boost::asio::io_context context;

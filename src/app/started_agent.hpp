@@ -1,5 +1,5 @@
-// A ddprun that a remote launcher started without arguments and environment: it gets them and becomes itself
-// anew.
+// A ddprun that a remote launcher started without arguments and environment.
+// It gets them and executes itself anew.
 //
 //   ddprun --started-by input                       all of it comes through standard input (ssh)
 //   ddprun --started-by ADDRESS,...:PORT/ID [PLACE [KEY-FILE]]

@@ -12,12 +12,12 @@ using Milliseconds = std::chrono::milliseconds;
 // The driver's monotonic clock; state machines get it as an argument and never read it.
 using TimePoint = std::chrono::steady_clock::time_point;
 
-// How long a host name may take to be looked up: the C library asks two name servers, five seconds each.
+// Limit of a host name's look-up: the C library asks two name servers, five seconds each.
 inline constexpr Milliseconds k_lookup_limit{10000};
 
-// "30", "1.5" (seconds), "250ms", "90s", "10m", "2h"; nothing for anything else or a negative value.
+// Parses "30", "1.5" (seconds), "250ms", "90s", "10m", "2h"; nullopt for any other text or a negative value.
 std::optional<Milliseconds> parse_duration(std::string_view text);
-// "250 ms", "1.5 s", "90 s", "10 min", "2 h".
+// Returns "250 ms", "1.5 s", "90 s", "10 min", "2 h".
 std::string describe_duration(Milliseconds duration);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// How a process ended: what os observes and supervise decides on.
+// End of a process, as os observes it and supervise judges it.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-// On the way from a new process to the program it was started for, with the call that may fail there.
+// Stages between a new process and the program it was started for, with the call that may fail there.
 enum class StartStage {
   process,            // no process could be made
   parent_death,       // prctl
@@ -19,7 +19,7 @@ enum class StartStage {
   interpreter,        // the file is there, what its first line (or its loader) names is not
 };
 
-// "exec", "working directory", ...
+// Returns "exec", "working directory", ...
 inline std::string_view stage_name(StartStage stage) {
   constexpr std::string_view k_names[] = {"process",           "parent death", "group",   "terminal",
                                           "working directory", "descriptors",  "signals", "exec",
@@ -27,7 +27,7 @@ inline std::string_view stage_name(StartStage stage) {
   return k_names[static_cast<std::size_t>(stage)];
 }
 
-constexpr int k_highest_signal = 64;  // of Linux
+constexpr int k_highest_signal = 64;  // highest one of Linux
 
 struct ExitStatus {
   enum class Kind { exited, signalled, not_started, hung };

@@ -1,5 +1,5 @@
-// The fields of a JSON object, described once for both ways: the same calls write a record, or read and check
-// what somebody else has written.
+// Fields of a JSON object, described once for both ways.
+// The same calls write a record, or read and check what another program has written.
 //
 //   void describe_ending(JsonFields<nlohmann::json>& fields, Ending& ending) {
 //     fields.value("signal", ending.signal, 1, k_highest_signal);
@@ -50,12 +50,12 @@ class JsonFields {
 
   bool writes() const { return to_ != nullptr; }
   bool good() const { return writes() || problem_->empty(); }
-  // `what` follows the name: "is out of range". Returns `good`.
+  // Notes a problem unless `good`. `what` follows the name: "is out of range". Returns `good`.
   bool check(bool good, const char* name, const char* what) {
     if (!good) note(fmt::format("\"{}\" {}", name, what));
     return good;
   }
-  // Whether a field that may be left out is there. `told`: whether it is to be written.
+  // Reports whether an optional field is there. `told`: whether it is to be written.
   bool has(const char* name, bool told) const { return writes() ? told : from_->contains(name); }
 
   // The limits that follow a value:
@@ -82,7 +82,7 @@ class JsonFields {
   void unless(const Value& absent, const char* name, Value& known, Limits... limits) {
     if (has(name, known != absent)) value(name, known, limits...);
   }
-  // With a fraction.
+  // Describes a time as seconds with a fraction.
   void seconds(const char* name, Milliseconds& time) {
     double number = static_cast<double>(time.count()) / 1000;
     value(name, number);
@@ -102,7 +102,7 @@ class JsonFields {
       field.list(cells, cells.size(), cells.size(), each, k_wrong_width);
     });
   }
-  // Exactly `count` rows of 1 to `width` texts.
+  // Describes exactly `count` rows of 1 to `width` texts.
   void text_rows(const char* name, std::vector<std::vector<std::string>>& rows, std::size_t count,
                  std::size_t width) {
     at(name).list(rows, count, count, [width](JsonFields field, std::vector<std::string>& row) {
@@ -133,7 +133,7 @@ class JsonFields {
     if (!writes() && !from_->is_object()) note("not an object");
   }
 
-  // One value of the object, or of a list.
+  // Returns the fields for one value of the object, or of a list.
   JsonFields at(const char* name) {
     if (writes()) return {*this, name, &(*to_)[name], &k_nothing};
     const auto found = from_->find(name);
@@ -145,7 +145,7 @@ class JsonFields {
     return {*this, name_, nullptr, &(*from_)[index]};
   }
 
-  // What the value is, once it has the right kind; `problem` where it has not.
+  // Writes or reads the value if it has the right kind; else notes `problem`.
   template <class Value>
   void exchange_as(Value& value, bool right_kind, const char* problem) {
     if (writes())
@@ -238,7 +238,8 @@ class JsonFields {
 
 using OrderedFields = JsonFields<nlohmann::ordered_json>;
 
-// Whole records whose texts have no limits of their own: as JSON, and back where nothing is wrong with it.
+// Writes whole records, whose texts have no limits of their own, as JSON, and reads them back if nothing is
+// wrong with it.
 template <class Record>
 nlohmann::ordered_json write_fields(Record record, OrderedFields::Describe<Record> describe) {
   nlohmann::ordered_json json;

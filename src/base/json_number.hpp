@@ -1,5 +1,5 @@
-// Whole numbers in JSON that somebody else has written. The library's own get() converts: 1e67 to an int is
-// undefined, 4294967296 is 0 and -1 becomes a huge one.
+// Whole numbers in JSON from outside.
+// The library's own get() converts: 1e67 to an int is undefined, 4294967296 is 0 and -1 becomes a huge one.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-// Nothing for what is no whole number or does not fit. `Json`: any of the library's kinds.
+// Returns nullopt for a value that is no whole number or does not fit. `Json`: any of the library's kinds.
 template <class Number, class Json>
 std::optional<Number> whole_number(const Json& value) {
   const auto fitting = [](auto number) {

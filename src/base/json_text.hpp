@@ -7,12 +7,13 @@
 
 namespace ddprun {
 
-// A discarded value (is_discarded(), no object and no array) where the text is not JSON or has a number that
-// is too large; nothing is thrown.
+// Reads JSON. Returns a discarded value (is_discarded(), no object and no array) if the text is not JSON or
+// has a number that is too large; throws nothing.
 nlohmann::json read_json_text(std::string_view text);
 nlohmann::ordered_json read_ordered_json_text(std::string_view text);
 
-// What is not UTF-8 is replaced by U+FFFD. Without an indent it is one line; no line end in either case.
+// Writes JSON as text; bytes that are not UTF-8 are replaced by U+FFFD. Without an indent it is one line; no
+// line end in either case.
 std::string write_json_text(const nlohmann::json& json, int indent = -1);
 std::string write_json_text(const nlohmann::ordered_json& json, int indent = -1);
 

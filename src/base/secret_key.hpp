@@ -1,4 +1,4 @@
-// A symmetric key: 32 bytes that nobody can guess.
+// A symmetric key: 32 bytes that cannot be guessed.
 #pragma once
 
 #include <array>

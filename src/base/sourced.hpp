@@ -6,9 +6,9 @@
 
 namespace ddprun {
 
-// As far as anything depends on it; the text for the user is the origin.
+// Source of a value, as far as anything depends on it; the text for the user is the origin.
 enum class Source {
-  given,            // by an option, a variable, the scheduler, or what follows from them
+  given,            // set by an option, a variable, the scheduler, or derived from them
   by_default,       // ddprun's own choice
   endpoint,         // --rdzv-endpoint or its variable, which has another default port
   master_variable,  // an exported MASTER_ADDR or MASTER_PORT

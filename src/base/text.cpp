@@ -28,7 +28,7 @@ std::optional<Number> parse_whole(std::string_view text) {
   return value;
 }
 
-// Two neighbours in the wrong order are one edit.
+// Counts edits; two neighbours in the wrong order are one.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, above(b.size() + 1), row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -175,8 +175,8 @@ bool turns_text(std::string_view character) {
   return middle == 0x81 && last >= 0xa6 && last <= 0xa9;
 }
 
-// The length of a character at the start of `text` that a terminal shows and does not obey; 0 when there is
-// none. U+0080 to U+009F are control characters too: U+009B starts an escape sequence.
+// Returns the length of a character at the start of `text` that a terminal shows and does not obey; 0 when
+// there is none. U+0080 to U+009F are control characters too: U+009B starts an escape sequence.
 std::size_t shown_length(std::string_view text) {
   const std::size_t length = utf8_length(text);
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };

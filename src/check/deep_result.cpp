@@ -27,7 +27,7 @@ double usual_speed(const std::vector<DeepResult>& results) {
   return *middle;
 }
 
-// One line where all ranks of all hosts say the same.
+// Reports errors, in one line if all ranks of all hosts say the same.
 void judge_errors(const std::vector<DeepResult>& results, std::vector<Finding>& findings) {
   std::map<std::string, std::vector<const DeepResult*>> by_error;
   for (const DeepResult& each : results) {

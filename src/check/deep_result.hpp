@@ -1,4 +1,4 @@
-// What one rank measured with torch (--check=deep).
+// Result of one rank's measurement with torch (--check=deep).
 #pragma once
 
 #include <string>
@@ -19,9 +19,9 @@ struct DeepResult {
   std::string error;          // the first line of what went wrong; empty: nothing
 };
 
-// Ranks that failed, and GPUs that compute much slower than the others.
+// Adds findings for ranks that failed, and GPUs that compute much slower than the others.
 void judge_deep(const std::vector<DeepResult>& results, std::vector<Finding>& findings);
-// Lines for people: bandwidth by size, and the speed of the GPUs. Empty where nothing was measured.
+// Returns lines for people: bandwidth by size, and the speed of the GPUs. Empty if nothing was measured.
 std::string describe_deep(const std::vector<DeepResult>& results);
 
 }  // namespace ddprun::check

@@ -1,4 +1,4 @@
-// What a check has found wrong, for people and programs.
+// Findings of a check, for people and programs.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ enum class Mark { error, warning };
 struct Finding {
   Mark mark = Mark::warning;
   std::string subject;             // "connection", "clock", "shared memory": one word or two
-  std::vector<std::string> hosts;  // that it is about
+  std::vector<std::string> hosts;  // hosts that it is about
   std::string what;                // a sentence without the hosts and without a final stop
-  std::string fix;                 // what to do
+  std::string fix;                 // remedy
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 
@@ -26,26 +26,26 @@ inline void report(std::vector<Finding>& findings, Mark mark, const char* subjec
   findings.push_back({mark, subject, {host}, std::move(what), std::move(fix)});
 }
 
-// Everything that is wrong with these nodes, errors first, equal findings of several nodes as one. Nothing
-// for sound ones. `records` in the order of the ranks.
+// Returns everything that is wrong with these nodes, errors first, equal findings of several nodes as one.
+// Empty for sound nodes. `records` in the order of the ranks.
 std::vector<Finding> judge(const std::vector<HostRecord>& records);
 
-// By subject; each adds what it finds. What one node shows of itself:
+// Judge one subject each, and add what they find. Subjects of one node:
 void judge_surroundings(const HostRecord& record, std::vector<Finding>& findings);
 void judge_names(const HostRecord& record, bool several, std::vector<Finding>& findings);
 void judge_variables(const HostRecord& record, bool several, std::vector<Finding>& findings);
 void judge_gpus(const HostRecord& record, std::vector<Finding>& findings);
-// And what shows only among several:
+// Subjects that show only among several nodes:
 void judge_connections(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 void judge_peer_names(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 void judge_likeness(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 
-// Variables that are known to slow a training down or to make it fail: HostRecord::variables has those that
-// are set.
+// Returns the variables that are known to slow a training down or to make it fail: HostRecord::variables has
+// those that are set.
 std::vector<std::string> known_variables();
 
-// The ranks of which a connection fails, or looks slow beside the others: worth a second measurement, alone,
-// before anybody is told.
+// Returns the ranks of which a connection fails, or looks slow beside the others: worth a second measurement,
+// alone, before it is reported.
 std::vector<int> doubtful_connections(const std::vector<HostRecord>& records);
 
 }  // namespace ddprun::check

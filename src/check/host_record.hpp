@@ -1,5 +1,4 @@
-// What one node shows of itself when it is checked (--check), as a value that travels between the nodes as
-// JSON.
+// Record of one node for --check, as a value that travels between the nodes as JSON.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +17,22 @@ struct Folder {
   std::uint64_t size = 0;  // bytes of its file system
   std::uint64_t free = 0;  // for this user
   double write_rate = 0;   // bytes per second, synced to disk; 0: not measured
-  std::string problem;     // why it cannot be used: "permission denied"; empty: it can
+  std::string problem;     // reason why it cannot be used: "permission denied"; empty: it can
 };
 
-// What NVML shows of one GPU before the job starts.
+// Health of one GPU as NVML shows it before the job starts.
 struct GpuHealth {
   std::string address;  // PCI, "0000:c1:00.0"
   std::string model;
   std::uint64_t memory = 0;         // bytes
   std::uint64_t used = 0;           // without what the driver reserves
-  int processes = 0;                // that compute on it now
+  int processes = 0;                // processes that compute on it now
   std::int64_t uncorrected = 0;     // ECC errors since the driver was loaded
   bool rows_pending = false;        // a remapped row waits for a reset of the GPU
   bool rows_failed = false;         // no spare row is left
-  std::vector<std::string> slowed;  // why its clocks are lowered now: "hardware thermal slowdown"
+  std::vector<std::string> slowed;  // reasons for lowered clocks: "hardware thermal slowdown"
   int link_width = 0;               // PCIe lanes now; 0: not known
-  int full_link_width = 0;          // that GPU and slot have
+  int full_link_width = 0;          // lanes that GPU and slot have
   int nvlinks = 0;                  // NVLinks that are up
   int nvlinks_down = 0;
 };
@@ -42,48 +41,48 @@ struct GpuHealth {
 struct Connection {
   int to_rank = 0;
   std::string to;       // node
-  std::string address;  // that was used there
+  std::string address;  // address used for it
   int port = 0;
   double latency = 0;    // seconds for a short message and its answer, the least of some
   double rate = 0;       // bytes per second; 0: not measured
   int path_mtu = 0;      // bytes; 0: not known
-  std::string problem;   // why there is none: "connection refused"
+  std::string problem;   // reason why there is none: "connection refused"
   bool stalled = false;  // short messages arrive, long ones do not
-  // What this node's name service says of that node; not asked where there is one node only.
+  // Addresses that this node's name service has for that node; not asked for if there is one node only.
   std::vector<std::string> name_addresses;
 };
 
 struct HostRecord {
-  int rank = 0;  // of the first worker of this node
+  int rank = 0;  // rank of the first worker of this node
   std::string host;
-  std::vector<std::string> addresses;           // of interfaces that are up, without loopback
-  std::vector<std::string> interfaces;          // that are up, with loopback
-  std::string address;                          // by which the others reach it; empty: there is no other node
-  std::string interface;                        // that has it
-  int mtu = 0;                                  // of that interface
+  std::vector<std::string> addresses;           // addresses of interfaces that are up, without loopback
+  std::vector<std::string> interfaces;          // interfaces that are up, with loopback
+  std::string address;                          // address for the others; empty: there is no other node
+  std::string interface;                        // interface of that address
+  int mtu = 0;                                  // MTU of that interface
   std::map<std::string, std::string> versions;  // "ddprun", "kernel", "Python", "torch", "NVIDIA driver", ...
 
-  std::string python_problem;  // why the job's Python is none
+  std::string python_problem;  // reason why the job's Python is none
 
   int workers = 0;
-  int cpus = 0;              // that ddprun may use here
-  int online_cpus = 0;       // of the node
-  double cpu_quota = 0;      // of the cgroup, in CPUs; 0: none
-  std::uint64_t memory = 0;  // that this job may use
+  int cpus = 0;              // CPUs that ddprun may use here
+  int online_cpus = 0;       // CPUs of the node
+  double cpu_quota = 0;      // limit of the cgroup, in CPUs; 0: none
+  std::uint64_t memory = 0;  // memory that this job may use
   std::uint64_t free_memory = 0;
   bool infiniband = false;                      // there are RDMA devices
   std::map<std::string, std::uint64_t> limits;  // soft: "nofile", "memlock", "nproc"; k_unlimited
   std::vector<Folder> folders;
 
-  std::vector<std::string> name_addresses;  // what this node's own name leads to
+  std::vector<std::string> name_addresses;  // addresses of this node's own name
   double name_time = 0;                     // seconds for that answer
   double reverse_time = 0;                  // seconds to look the own address up; 0: not asked
   int search_domains = 0;
 
   std::vector<GpuHealth> gpus;
   std::vector<std::string> lost_gpus;            // "GPU 3: GPU is lost"
-  std::string gpu_problem;                       // why there is no list of GPUs
-  int visible_gpus = 0;                          // that the workers may use
+  std::string gpu_problem;                       // reason why there is no list of GPUs
+  int visible_gpus = 0;                          // number that the workers may use
   std::map<std::string, std::string> variables;  // known ones that are set for the workers
 
   double clock_offset = 0;       // seconds that the first node's clock is ahead of this one's

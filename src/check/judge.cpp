@@ -11,7 +11,7 @@ bool is_same(const Finding& one, const Finding& other) {
          one.fix == other.fix;
 }
 
-// What several nodes share is said once.
+// Joins equal findings of several nodes into one.
 std::vector<Finding> join_equal(std::vector<Finding> findings) {
   std::vector<Finding> joined;
   for (Finding& finding : findings) {

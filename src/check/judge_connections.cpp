@@ -12,9 +12,9 @@ namespace ddprun::check {
 namespace {
 
 constexpr double k_long_latency = 0.02;      // seconds: another site, or a broken route
-constexpr double k_times_the_latency = 10;   // of the others', and
-constexpr double k_notable_latency = 0.002;  // not below this
-constexpr double k_part_of_the_rate = 0.25;  // of the others'
+constexpr double k_times_the_latency = 10;   // factor over the others' median, and
+constexpr double k_notable_latency = 0.002;  // lower limit of a notable latency
+constexpr double k_part_of_the_rate = 0.25;  // fraction of the others' median
 constexpr double k_slow_rate = 10e6;         // bytes per second: a 100 Mbit/s link
 constexpr double k_clock_skew = 1.0;         // seconds
 

@@ -8,7 +8,7 @@ namespace ddprun::check {
 
 namespace {
 
-constexpr std::uint64_t k_idle_memory = std::uint64_t{1} << 30;  // of a GPU on which nothing runs, at most
+constexpr std::uint64_t k_idle_memory = std::uint64_t{1} << 30;  // most of an idle GPU
 
 class GpuJudge {
  public:

@@ -17,7 +17,7 @@ constexpr std::size_t k_values_shown = 4;
 
 using HostsByValue = std::map<std::string, std::vector<std::string>>;
 
-// What has to be the same on all nodes, whether the job fails where it is not, and what to do.
+// Property that has to be equal on all nodes, whether the job fails if it is not, and the remedy.
 struct Alike {
   std::string name;
   Mark mark;
@@ -37,7 +37,7 @@ const Alike k_versions[] = {
     {"kernel", Mark::warning, "report it to the site if a problem occurs on some of these nodes only"},
 };
 
-// The fewest first: they are what a reader looks for.
+// Sorts the fewest first: they are what a reader looks for.
 std::vector<std::pair<std::string, std::vector<std::string>>> by_rarity(const HostsByValue& groups) {
   std::vector<std::pair<std::string, std::vector<std::string>>> sorted(groups.begin(), groups.end());
   std::ranges::stable_sort(
@@ -56,7 +56,7 @@ void report_unlike(const std::vector<HostRecord>& records, const HostsByValue& g
                                 printable(allocation::compress_hostlist(hosts), 120)));
   }
   if (sorted.size() > parts.size()) parts.push_back(fmt::format("{} more", sorted.size() - parts.size()));
-  // Where two halves differ neither is the odd one.
+  // If two halves differ, neither is the odd one.
   const bool halves = sorted.front().second.size() == sorted.back().second.size();
   std::vector<std::string> odd = halves ? std::vector<std::string>() : sorted.front().second;
   for (const HostRecord& record : records) {
@@ -87,7 +87,7 @@ std::string list_gpus(const HostRecord& record) {
   return join(parts, " and ");
 }
 
-// To the nearest GiB: firmware and kernels reserve a little more on one node than on its neighbour.
+// Rounds to the nearest 8 GiB: firmware and kernels reserve a little more on one node than on its neighbour.
 std::string describe_memory(const HostRecord& record) {
   constexpr std::uint64_t k_step = std::uint64_t{8} << 30;
   return record.memory < k_step ? std::string("less than 8 GiB")

@@ -20,7 +20,8 @@ bool has(const std::vector<std::string>& addresses, const std::string& address) 
   return std::ranges::find(addresses, address) != addresses.end();
 }
 
-// gloo binds to what the node's own name leads to, unless it is told an interface.
+// Returns the mark of a bad name: gloo binds to the address of the node's own name, unless it is told an
+// interface.
 Mark without_interface(const HostRecord& record) {
   return record.variables.contains("GLOO_SOCKET_IFNAME") ? Mark::warning : Mark::error;
 }

@@ -18,7 +18,7 @@ bool is_empty(const std::string& value) { return value.empty() || value == "-1" 
 bool names_loopback(const std::string& value) { return value == "lo" || value == "=lo"; }
 bool is_tcp_provider(const std::string& value) { return value == "tcp" || value == "sockets"; }
 
-// When a variable counts.
+// Conditions under which a variable counts.
 enum class Where { anywhere, several_nodes, gpus, rdma };
 
 struct HurtfulVariable {
@@ -88,7 +88,7 @@ bool counts(const HurtfulVariable& row, const HostRecord& record, bool several) 
   return true;
 }
 
-// gloo wants whole names, NCCL beginnings of names.
+// Judges the value: gloo wants whole names, NCCL beginnings of names.
 void judge_interface(const HostRecord& record, const char* name, bool exact, std::vector<Finding>& findings) {
   const auto set = record.variables.find(name);
   if (set == record.variables.end() || set->second.empty() || set->second.front() == '^') return;

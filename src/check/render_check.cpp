@@ -17,7 +17,7 @@ namespace ddprun::check {
 
 namespace {
 
-constexpr std::size_t k_most_rows = 64;  // of nodes; the rest is in --check=json
+constexpr std::size_t k_most_rows = 64;  // limit of nodes' rows; the rest is in --check=json
 constexpr int k_format = 1;
 
 std::string name_of(Mark mark) { return mark == Mark::error ? "error" : "warning"; }
@@ -113,7 +113,7 @@ void add_nodes(const CheckResult& result, render::CellTable& table) {
     table.line(fmt::format("and {} more", result.records.size() - k_most_rows));
 }
 
-// "Python 3.11, torch 2.13.0" where all have the same; what differs is a finding.
+// Returns "Python 3.11, torch 2.13.0" if all have the same; a difference is a finding.
 std::string describe_same(const std::vector<HostRecord>& records) {
   std::vector<std::string> parts;
   for (const auto& entry : records.front().versions) {
@@ -126,7 +126,7 @@ std::string describe_same(const std::vector<HostRecord>& records) {
   return join(parts, ", ");
 }
 
-// One line each, for grep.
+// Returns one line for each, for grep.
 std::string describe(const Finding& finding) {
   const std::string hosts = printable(allocation::compress_hostlist(finding.hosts), 400);
   return fmt::format("  {}: {}: {}: {}\n    fix: {}\n", name_of(finding.mark), hosts, finding.subject,
@@ -157,7 +157,7 @@ std::vector<std::string> failing_nodes(const CheckResult& result) {
   for (const HostRecord& record : result.records) {
     if (mark_of(record, result.findings) == name_of(Mark::error)) nodes.push_back(record.host);
   }
-  // Of a node that gave no record only the finding is left.
+  // A node that gave no record has only the finding.
   for (const Finding& finding : result.findings) {
     for (const std::string& host : finding.hosts) {
       const bool known = std::ranges::find(nodes, host) != nodes.end();

@@ -18,7 +18,7 @@ namespace {
 // The options that look at a launch instead of making it.
 constexpr std::array<std::string_view, 3> k_looking{"dry-run", "capture", "snapshot"};
 
-// Those and others that start nothing.
+// Options that start no workers: those above and others.
 constexpr std::array<std::string_view, 12> k_showing{"dry-run", "capture",  "snapshot", "print-config",
                                                      "help",    "help-all", "version",  "completion",
                                                      "status",  "stacks",   "timeline", "watch"};
@@ -30,7 +30,7 @@ std::string first_word(const char* words) {
 
 bool is_option_word(std::string_view word) { return word.size() > 1 && word.front() == '-'; }
 
-// argparse's rule: a negative number or a text with blanks is a value although it begins with '-'.
+// Follows argparse's rule: a negative number or a text with blanks is a value although it begins with '-'.
 bool is_taken_for_option(std::string_view word) {
   return is_option_word(word) && word.find(' ') == std::string_view::npos && !parse_number(word);
 }
@@ -153,7 +153,8 @@ constexpr Habit k_habits[] = {
     {"-genv", k_variables},
 };
 
-// What to do here instead of `word` ("-np", "--num-gpus"); nothing for a word no launcher is known to have.
+// Returns the advice for a word of another launcher ("-np", "--num-gpus"); nullopt for a word no launcher is
+// known to have.
 std::optional<std::string> advice_for_habit(std::string_view word) {
   for (const Habit& habit : k_habits) {
     if (habit.word == word) return habit.advice;
@@ -205,7 +206,7 @@ class Scanner {
     add(option, joined);
   }
 
-  // "-r3", "-r=3", "-r 3", "-mv".
+  // Takes "-r3", "-r=3", "-r 3", "-mv".
   void take_short(const std::string& word) {
     for (std::size_t at = 1; at < word.size(); ++at) {
       const auto option = std::find_if(table_.begin(), table_.end(),

@@ -1,4 +1,4 @@
-// Where ddprun's options end and the user's program begins, and which option each word means.
+// Border between ddprun's options and the user's program, and the option that each word means.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ struct Arguments {
   std::vector<std::string> launch;   // all words as they were given, but for --dry-run, --capture, --snapshot
 };
 
-// The rules of Python's argparse, which torchrun's users rely on (torch/distributed/run.py):
+// Normalises the arguments by the rules of Python's argparse, which torchrun's users rely on
+// (torch/distributed/run.py):
 // - the first word that is no option ends the options, and so does "--", which is dropped;
 // - '_' may stand for '-' in a name, and a name may be cut short as long as it is not ambiguous. Of a name
 //   of torchrun and one of ours, the cut word means torchrun's: scripts written for it keep their meaning;

@@ -25,7 +25,7 @@ namespace ddprun::command_line {
 
 namespace {
 
-// One after the other would cost the user a try each.
+// Refuses all unsupported options at once: one after the other would cost the user a try each.
 void refuse_unsupported(const std::vector<Unsupported>& refusals) {
   if (refusals.empty()) return;
   if (refusals.size() == 1) throw refusals.front();
@@ -38,8 +38,8 @@ void refuse_unsupported(const std::vector<Unsupported>& refusals) {
   throw UsageError(join(origins, ", ") + " are not supported yet", join(hints, "\nhint: "));
 }
 
-// CLI11 gets full names with separate values, the form in which it takes any text for a value. It hears of
-// those options only that are there: each that it hears of it compares with all before.
+// Applies the command line. CLI11 gets full names with separate values, the form in which it takes any text
+// for a value. It gets only the options that are there: each that it gets it compares with all before.
 void apply_command_line(Draft& draft, std::vector<std::string> words) {
   CLI::App app;
   app.set_help_flag();
@@ -73,8 +73,8 @@ void note(Draft& draft, const std::string& what, const std::string& why) {
   draft.notices.push_back({what, why});
 }
 
-// torchrun's --standalone replaces everything that says where the others are without a word; here the user
-// can read it.
+// Applies torchrun's --standalone, which replaces without a word everything that says where the others are;
+// here the user can read it.
 void settle_standalone(Draft& draft) {
   allocation::PlaceOptions& place = draft.place;
   if (!place.standalone) return;
@@ -100,7 +100,7 @@ void settle_standalone(Draft& draft) {
   place = alone;
 }
 
-// What the command line and PET_ variables leave open.
+// Fills in what the command line and PET_ variables leave open.
 void follow_master_variables(Draft& draft, const facts::Environment& environment) {
   allocation::PlaceOptions& place = draft.place;
   const plan::MasterVariables exported = plan::read_master_variables(environment);
@@ -113,7 +113,7 @@ void follow_master_variables(Draft& draft, const facts::Environment& environment
   if (!place.address) place.likely_address = exported.address;
 }
 
-// torchrun's own variable for how much it tells.
+// Follows torchrun's own variable for how much it logs.
 void follow_log_level(Draft& draft, const facts::Environment& environment) {
   const auto level = environment.find("LOGLEVEL");
   if (level == environment.end() || draft.quiet) return;
@@ -141,7 +141,7 @@ void settle_address(Draft& draft) {
 // A host that is lost costs such a job a new attempt, not its end.
 constexpr Milliseconds k_elastic_link{10000};
 
-// Where the number of nodes is not an option, it is compared when it is known.
+// Checks the spares against the number of nodes, if that is an option; else it is compared when it is known.
 void check_spares(const options::Options& options) {
   const Sourced<int>& spares = options.spares;
   if (!options.place.nodes || spares.value == 0) return;
@@ -186,7 +186,7 @@ Milliseconds time_of_conf(const Draft& draft, const std::string& key, const std:
       "give seconds above 0");
 }
 
-// torchrun's static rendezvous calls its patience timeout, the dynamic one join_timeout.
+// Settles --rdzv-conf: torchrun's static rendezvous calls its patience timeout, the dynamic one join_timeout.
 void settle_conf(Draft& draft) {
   if (!draft.conf) return;
   std::map<std::string, std::string> conf = draft.conf->value;
@@ -210,7 +210,8 @@ void settle_conf(Draft& draft) {
   }
 }
 
-// "package.module:function", which torchrun's Python interface takes and a launcher of programs cannot.
+// Reports whether the text is "package.module:function", which torchrun's Python interface takes and a
+// launcher of programs cannot.
 bool names_function(std::string_view text) {
   const auto is_dotted_name = [](std::string_view name) {
     return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
@@ -311,7 +312,7 @@ void settle_unused(Draft& draft, const facts::Environment& environment) {
   note(draft, variable->first + " has no effect", "--hang-timeout finds ranks that wait in state D too");
 }
 
-// Of an option that was typed the user hears in any case.
+// Notes an option without effect: as a warning, which the user sees in any case, if it was typed.
 void note_no_effect(Draft& draft, const std::string& origin, const std::string& why,
                     const std::string& hint) {
   const bool typed = origin.starts_with("--");
@@ -322,7 +323,8 @@ void note_no_effect(Draft& draft, const std::string& origin, const std::string& 
 constexpr const char* k_no_restarts = "no restarts are asked for (--max-restarts)";
 constexpr const char* k_ask_for_restarts = "add --max-restarts N";
 
-// --restart-policy never is --max-restarts 0: the workers, the other agents and the plan see that number.
+// Settles the restarts. --restart-policy never is --max-restarts 0: the workers, the other agents and the
+// plan see that number.
 void settle_restarts(Draft& draft) {
   options::Options& options = draft;
   const Sourced<options::RestartRule>& rule = options.restarts.rule;
@@ -344,7 +346,7 @@ void settle_restarts(Draft& draft) {
     note(draft, progress->second + " has no effect", rule.origin + " always restarts without progress too");
 }
 
-// torchrun's own variable for its template.
+// Settles the options of output; torchrun has a variable of its own for its template.
 void settle_output(Draft& draft, const facts::Environment& environment) {
   refuse_together(draft, "logs", "log-dir");
   for (const char* name : {"log-rotate", "timestamps", "log-compress"}) {
@@ -398,7 +400,7 @@ void judge_command(Draft& draft, const TypedWords& typed) {
   if (auto notice = find_behind_script(draft, typed)) draft.warnings.push_back(std::move(*notice));
 }
 
-// Where another ddprun started this one, that has shown the warnings.
+// Returns the advice for this launch. If another ddprun started this one, that has shown the warnings.
 Advice make_advice(const Draft& draft, const TypedWords& typed, const facts::Environment& environment) {
   const bool is_started = environment.contains(allocation::k_started_hosts_variable);
   return {is_started ? std::vector<allocation::Notice>{} : draft.warnings,

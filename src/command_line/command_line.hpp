@@ -17,25 +17,25 @@ struct Printed {
   int exit_code = 0;
 };
 
-// What a launch says beside its options.
+// Sentences of a launch beside its options.
 struct Advice {
-  std::vector<allocation::Notice> warnings;  // what was probably not meant, for every user to see
+  std::vector<allocation::Notice> warnings;  // probable mistakes, for every user to see
   std::string where_missing;                 // the hint if there is no such script; empty: the usual one
 };
 
-// `arguments` is argv without the program's name. What counts most: the command line, the DDPRUN_ variable,
-// the PET_ variable, then `layers` in their order; what is given above is not looked at below. Throws
-// UsageError naming the option, the variable, or the file and the line.
+// Parses `arguments`, argv without the program's name. What counts most: the command line, the DDPRUN_
+// variable, the PET_ variable, then `layers` in their order; what is given above is not looked at below.
+// Throws UsageError naming the option, the variable, or the file and the line.
 std::variant<options::Options, Printed> parse_command_line(const std::vector<std::string>& arguments,
                                                            const facts::Environment& environment,
                                                            const OptionLayers& layers = {},
                                                            Advice* advice = nullptr);
 
-// At most 80 columns and 24 lines.
+// Renders the help in at most 80 columns and 24 lines.
 std::string render_help();
-// All options; at most 80 columns.
+// Renders all options in at most 80 columns.
 std::string render_help_all();
-// `shell` is "bash", "zsh", "fish" or "tcsh"; the text is to be evaluated by that shell.
+// Renders a script that `shell` ("bash", "zsh", "fish" or "tcsh") evaluates.
 std::string render_completion(const std::string& shell);
 
 }  // namespace ddprun::command_line

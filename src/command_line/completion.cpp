@@ -15,7 +15,7 @@ std::vector<std::string> spellings(const OptionEntry& option) {
   return names;
 }
 
-// "--store", or "--redirects|-r" for a case label.
+// Returns "--store", or "--redirects|-r" for a case label.
 template <class Choose>
 std::string labels_of(const Choose& chosen) {
   std::vector<std::string> labels;
@@ -84,7 +84,7 @@ std::string render_bash() {
   return text + end;
 }
 
-// In a specification of _arguments these end the explanation or the message.
+// Escapes what ends the explanation or the message in a specification of _arguments.
 std::string escape_zsh(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -141,7 +141,7 @@ std::string render_tcsh() {
   return text + fmt::format(" 'c/--/({})/' 'n/*/f/'\n", all_names(""));
 }
 
-// In fish's single quotes only these two have a meaning.
+// Escapes the only two characters that have a meaning in fish's single quotes.
 std::string escape_fish(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -151,7 +151,8 @@ std::string escape_fish(std::string_view text) {
   return escaped;
 }
 
-// Until the script is named, files are offered beside the options; after it, files alone.
+// Beginning of fish's script: until the user's script is named, files are offered beside the options; after
+// it, files alone.
 constexpr const char* k_fish_start = R"(complete -c ddprun -e
 function __ddprun_before_script
     set -l words (commandline -opc)

@@ -20,7 +20,8 @@ bool belongs_on_command_line(const OptionEntry& option) {
   return option.group == OptionGroup::about || std::ranges::find(k_single, option.name) != k_single.end();
 }
 
-// Missing is fine; a folder on the way that may not be entered is not, since it may hold a file.
+// Reports whether the file is missing, which is fine; a folder on the way that may not be entered is not,
+// since it may hold a file.
 bool is_missing(const std::string& file) {
   std::error_code error;
   const auto status = std::filesystem::status(file, error);

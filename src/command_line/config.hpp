@@ -1,5 +1,5 @@
-// Options that are not on the command line: configuration files and sites' profiles, and how --print-config
-// shows them.
+// Options that are not on the command line: configuration files and sites' profiles.
+// Also the text of --print-config, which shows them.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@
 
 namespace ddprun::command_line {
 
-// What counts more comes first.
+// Layers of options, the one that counts more first.
 using OptionLayers = std::vector<std::vector<facts::OptionText>>;
 
-// "DDPRUN_MAX_RESTARTS". Empty for options that print something and end, and for the two names that ddprun
-// itself uses between its processes, DDPRUN_HOSTS and DDPRUN_NODE_RANK.
+// Returns "DDPRUN_MAX_RESTARTS". Empty for options that print something and end, and for the two names that
+// ddprun itself uses between its processes, DDPRUN_HOSTS and DDPRUN_NODE_RANK.
 std::string own_variable_of(const OptionEntry& option);
 
 // Throws UsageError for a value that would make a query of every run: --check in a file or a variable.
@@ -29,10 +29,12 @@ std::optional<std::string> configured_value(const OptionEntry& option, const fac
 // Throws UsageError for a name that is no option, or one of an option that belongs on the command line.
 const OptionEntry& find_configured(const facts::OptionText& text);
 
-// The configuration files of this user and machine. A file that is there and cannot be read is an error.
+// Reads the configuration files of this user and machine. A file that is there and cannot be read is an
+// error.
 OptionLayers read_configuration(const facts::Snapshot& snapshot);
 
-// --print-config: each option with its value and where that is from, then the files that were looked for.
+// Renders the output of --print-config: each option with its value and source, then the files that were
+// looked for.
 std::string render_config(const options::Options& options, const std::vector<std::string>& files);
 
 }  // namespace ddprun::command_line

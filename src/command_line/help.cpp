@@ -31,7 +31,7 @@ constexpr GroupTitle k_groups[] = {
     {OptionGroup::about, "About ddprun"},
 };
 
-// Lines that begin at `indent` and end before `k_width`, cut between words.
+// Wraps into lines that begin at `indent` and end before `k_width`, cut between words.
 std::string wrap(const std::string& text, std::size_t indent) {
   std::string result;
   std::string line(indent, ' ');

@@ -25,7 +25,7 @@ bool flag_is_on(const Sourced<std::string>& given) {
   return *number != 0;
 }
 
-// Of two that contradict each other, the one that is given further up counts.
+// Options that contradict each other: the one from the source that counts more wins.
 constexpr std::array<std::array<std::string_view, 2>, 8> k_rivals{{{"verbose", "quiet"},
                                                                    {"gpus-per-worker", "workers-per-gpu"},
                                                                    {"use-env", "no-use-env"},
@@ -42,7 +42,7 @@ bool is_settled(const options::GivenOptions& above, std::string_view name) {
          });
 }
 
-// What is off here is not asked for further down.
+// Applies a value from a lower place; nullopt: it is off here, and not asked for further down.
 void apply_below(Draft& draft, const OptionEntry& option, const std::string& origin,
                  const std::optional<std::string>& text) {
   if (!text) {
@@ -73,7 +73,7 @@ std::optional<std::string> expand_path(Draft& draft, const facts::Environment& e
   return std::nullopt;
 }
 
-// What modules and packages export about where a program lies.
+// Ends of names under which modules and packages export the place of a program.
 constexpr std::string_view k_of_modules[] = {"BASE", "BIN",    "DIR",  "HOME",   "LIB",
                                              "PATH", "PREFIX", "ROOT", "VERSION"};
 
@@ -88,7 +88,7 @@ std::vector<std::string> own_variables() {
   return names;
 }
 
-// What to write instead of DDPRUN_ and `name`; empty where that may be somebody else's.
+// Returns what to write instead of DDPRUN_ and `name`; empty if the variable may be another program's.
 std::string advice_for_unknown(const std::string& name, const std::vector<std::string>& known) {
   if (std::ranges::find(k_of_modules, name) != std::end(k_of_modules)) return {};
   std::string option = to_lower(name);

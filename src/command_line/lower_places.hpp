@@ -1,5 +1,5 @@
-// Options from the places below the command line: DDPRUN_ and PET_ variables, configuration files, site
-// profiles.
+// Options from the places below the command line.
+// These are the DDPRUN_ and PET_ variables, configuration files and site profiles.
 #pragma once
 
 #include "command_line/config.hpp"
@@ -11,7 +11,7 @@ namespace ddprun::command_line {
 // Sets one option and notes where it was given. Throws UsageError.
 void apply_option(Draft& draft, const OptionEntry& option, const Sourced<std::string>& given);
 
-// What is given above is not looked at below. Throws UsageError.
+// Apply each place in turn: options given above are not looked at below. Throw UsageError.
 void apply_variables(Draft& draft, const facts::Environment& environment);
 void apply_layers(Draft& draft, const facts::Environment& environment, const OptionLayers& layers);
 

@@ -31,7 +31,7 @@ Words without_module(const Words& words) {
   return kept;
 }
 
-// How a line with another launcher is written without it.
+// Replacement of another launcher in a command line.
 enum class Replaced {
   by_ddprun,       // its options are ddprun's
   with_its_words,  // its options are its own
@@ -39,7 +39,7 @@ enum class Replaced {
 };
 
 struct OtherLauncher {
-  std::string_view name;  // of the program, or of the module
+  std::string_view name;  // name of the program, or of the module
   std::string_view subcommand;
   Replaced replaced;
 };
@@ -239,7 +239,7 @@ ProgramArguments take_apart(const options::Options& options) {
   return found;
 }
 
-// Of a time in two words, "5 min": the unit as --hang-timeout takes it.
+// Units of a time in two words, "5 min", and each as --hang-timeout takes it.
 constexpr std::pair<std::string_view, std::string_view> k_units[] = {
     {"ms", "ms"}, {"s", "s"},   {"sec", "s"},  {"secs", "s"},   {"second", "s"},  {"seconds", "s"},
     {"m", "m"},   {"min", "m"}, {"mins", "m"}, {"minute", "m"}, {"minutes", "m"}, {"h", "h"},

@@ -1,6 +1,6 @@
-// What people write where the script belongs, or after it, and what they mean by it: another launcher, an
-// option without hyphens or behind the script, a time in two words. Each gets one answer with the line to
-// write.
+// Mistaken words in place of the script, or after it, and their meaning.
+// They are another launcher, an option without hyphens or behind the script, or a time in two words. Each
+// gets one answer with the line to write.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace ddprun::command_line {
 
 // The words of a command line.
 struct TypedWords {
-  std::vector<std::string> before;   // those before the script, without "--"
+  std::vector<std::string> before;   // words before the script, without "--"
   bool closed = false;               // "--" ended the options
   std::vector<std::string> options;  // Arguments::options
 };

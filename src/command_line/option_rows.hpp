@@ -1,4 +1,4 @@
-// What the rows of the option table are made of: kinds of rows, and values from the text given.
+// Parts of the option table's rows: kinds of rows, and values from the text given.
 #pragma once
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ constexpr OptionEntry word_value(const char* name, const char* metavar, const ch
                                  OptionSource source, OptionGroup group, const char* help, Apply apply) {
   return {name, '\0', required, metavar, source, group, words, choices, help, apply};
 }
-// One that may be given without a value: then it has the first of the choices, or "".
+// Makes a row that may be given without a value: then it has the first of the choices, or "".
 constexpr OptionEntry optional_value(const char* name, const char* metavar, const char* choices,
                                      OptionSource source, OptionGroup group, const char* help, Apply apply) {
   return {name,    '\0', optional, metavar, source, group, *choices == '\0' ? nothing : words,
@@ -60,7 +60,7 @@ inline UsageError not_a(const Given& given, std::string_view thing, std::string 
                     std::move(hint));
 }
 
-// `what` follows the origin: "is below one second".
+// Throws unless `good`. `what` follows the origin: "is below one second".
 inline void require(bool good, const Given& given, const char* what, const char* hint) {
   if (!good) throw UsageError(fmt::format("{} {}", given.origin, what), hint);
 }
@@ -88,7 +88,7 @@ inline std::string folder_from(const Given& given) {
   return text_from(given, "names no folder", "give the path of a folder");
 }
 
-// The position of the value among the words.
+// Returns the position of the value among the words.
 inline std::size_t choice_from(const Given& given, const std::vector<std::string>& words) {
   const auto word = std::ranges::find(words, given.value);
   if (word == words.end()) {
@@ -99,7 +99,7 @@ inline std::size_t choice_from(const Given& given, const std::vector<std::string
   return static_cast<std::size_t>(word - words.begin());
 }
 inline std::size_t choice_from(const Given& given) { return choice_from(given, split_words(given.choices)); }
-// Of an enumeration whose values stand in the order of the row's choices.
+// Returns the value of an enumeration whose values stand in the order of the row's choices.
 template <class Enum>
 Sourced<Enum> enum_from(const Given& given) {
   return {static_cast<Enum>(choice_from(given)), given.origin};
@@ -114,7 +114,7 @@ inline void note(Draft& draft, const Given& given, std::string why) {
   draft.notices.push_back({given.origin + " has no effect", std::move(why)});
 }
 
-// In the order of the table, after those of option_table.cpp.
+// Return the other parts of the table in its order, after those of option_table.cpp.
 std::span<const OptionEntry> of_failures();
 std::span<const OptionEntry> of_output();
 std::span<const OptionEntry> of_looking();

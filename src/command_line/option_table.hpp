@@ -1,5 +1,6 @@
-// Every option of the command line, once: the parser, the help, the completion scripts and the suggestions
-// read this table, and a test holds the man page to it.
+// Table of every option of the command line.
+// The parser, the help, the completion scripts and the suggestions read this table, and a test holds the man
+// page to it.
 #pragma once
 
 #include <map>
@@ -29,7 +30,7 @@ class Unsupported : public UsageError {
   std::string origin_;
 };
 
-// What the options set, before they are checked against each other.
+// Values that the options set, before they are checked against each other.
 struct Draft : options::Options {
   std::optional<Sourced<options::Endpoint>> endpoint;  // --rdzv-endpoint
   std::optional<Sourced<std::map<std::string, std::string>>> conf;
@@ -39,7 +40,7 @@ struct Draft : options::Options {
   std::string completion;                      // shell of --print-completion
   std::map<std::string, std::string> origins;  // option name -> where it was given
   std::vector<Unsupported> unsupported;
-  std::vector<allocation::Notice> warnings;  // what was probably not meant, for every user to see
+  std::vector<allocation::Notice> warnings;  // probable mistakes, for every user to see
 };
 
 enum class OptionGroup {
@@ -77,7 +78,7 @@ struct OptionEntry {
 
 const std::vector<OptionEntry>& option_table();
 
-// "PET_NPROC_PER_NODE"; empty where there is no such variable.
+// Returns "PET_NPROC_PER_NODE"; empty if there is no such variable.
 std::string variable_of(const OptionEntry& option);
 
 }  // namespace ddprun::command_line

@@ -1,5 +1,6 @@
-// Options that do nothing without another one: refused, or said to have no effect, where they were typed. In
-// a file or a variable they wait for the one that they belong to.
+// Options that do nothing without another one.
+// Typed, they are refused or reported to have no effect. In a file or a variable they wait for the one that
+// they belong to.
 #pragma once
 
 #include <string>

@@ -8,7 +8,8 @@
 
 namespace ddprun::command_line {
 
-// The version, the commit and the build, then a line for each optional library: its file or "not found".
+// Renders the version, the commit and the build, then a line for each optional library: its file or "not
+// found".
 std::string render_version(const std::vector<os::OptionalLibrary>& libraries, const std::string& hwloc);
 
 }  // namespace ddprun::command_line

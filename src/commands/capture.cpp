@@ -19,8 +19,9 @@ namespace ddprun::commands {
 
 namespace {
 
-// What a site is recognised by belongs to a capture, also where no scheduler sets it. A profile that cannot
-// be read is no reason to write none: it is in there, and planning from it shows what is wrong.
+// Returns the variables by which a site is recognised, which belong to a capture also if no scheduler sets
+// them. A profile that cannot be read is no reason to write none: it is in there, and planning from it shows
+// what is wrong.
 std::vector<std::string> recognising_variables(const facts::Snapshot& snapshot) {
   try {
     return site::site_variables(site::list_site_profiles(snapshot));
@@ -29,7 +30,7 @@ std::vector<std::string> recognising_variables(const facts::Snapshot& snapshot) 
   }
 }
 
-// `ddprun --capture train.py` names the script, which is not to be lost for it.
+// Refuses to overwrite a script: `ddprun --capture train.py` names it, and it must not be lost.
 void refuse_overwriting(const std::string& path) {
   const std::string contents = os::ask_file_system(
       "cannot write " + printable(path), [&] { return os::read_head(path, facts::k_snapshot_limit); });
@@ -44,14 +45,15 @@ void refuse_overwriting(const std::string& path) {
 
 }  // namespace
 
-// Only the user reads it until it is sent to somebody: what is no secret to the tables may be one.
+// Writes the capture so that only the user can read it, until the user sends it: a value that is no secret to
+// the tables may be one.
 int write_capture(const facts::Snapshot& snapshot, const options::Options& options) {
   const std::string& path = options.capture_file;
   const facts::Snapshot clean = facts::without_secrets(snapshot, recognising_variables(snapshot));
   const std::string text = facts::render_snapshot(clean);
   if (path == "-") return console::print_data(text), 0;
   refuse_overwriting(path);
-  os::set_umask(077);  // nothing is written after it
+  os::set_umask(077);  // set for the rest of the process, which writes nothing else
   write_file(path, text, "name another file for --capture");
   console::say(fmt::format("wrote a snapshot of this host to {}; {}", path,
                            clean.removed_secrets.empty()

@@ -36,7 +36,7 @@ void make_check_job(options::Options& options) {
   options.bind.mode = options::BindMode::none;
   options.store = options::StoreHost::agent;
   options.show_binding = false;
-  options.container = {};  // it is the node that is checked
+  options.container = {};  // the node is checked, not the container
   options.shutdown_timeout.value = k_stop_limit;
   if (options.join_timeout.by_default()) options.join_timeout.value = k_join_limit;
   const bool gather = options.output.gather;

@@ -29,7 +29,7 @@ constexpr const char* k_end = "ddprun-check/end";
 
 std::string record_key(int rank, int round) { return key_of(round == 0 ? "record" : "again", rank); }
 
-// What rank 0 says to all.
+// Waits for a value that rank 0 sends to all.
 template <class Value>
 Value wait_for_word(net::StoreClient& store, const char* key, Milliseconds limit, const char* what) {
   const auto text = store.get(key, limit);
@@ -43,7 +43,7 @@ std::optional<std::string> get_until(net::StoreClient& store, const std::string&
   return store.get(key, std::max(left, Milliseconds{1}));
 }
 
-// Several workers of one host are one node.
+// Adds a worker; several workers of one host are one node.
 void add_worker(std::vector<MetNode>& nodes, const MetNode& worker) {
   auto node = std::ranges::find_if(nodes, [&](const MetNode& each) { return each.host == worker.host; });
   if (node == nodes.end()) node = nodes.insert(node, worker);

@@ -1,4 +1,4 @@
-// How the workers of a check meet: the first one of each node stays, and all know all through the store.
+// Meeting of the workers of a check, through the store: the first one of each node stays.
 #pragma once
 
 #include <optional>
@@ -11,42 +11,42 @@
 
 namespace ddprun::commands {
 
-// Where one node's worker answers.
+// Address at which one node's worker answers.
 struct MetNode {
   int rank = 0;
   std::string host;
   std::string address;
   int port = 0;
   std::string word;  // net::k_check_word
-  int workers = 0;   // of that node
+  int workers = 0;   // workers of that node
 };
 
 class CheckMeeting {
  public:
-  // Of `world` workers. A world of one meets nobody.
+  // Joins a meeting of `world` workers. In a world of one it connects to no store.
   CheckMeeting(int rank, int world, const std::string& address, int port);
 
-  // This node's address on the way to the store; empty in a world of one.
+  // Returns this node's address on the way to the store; empty in a world of one.
   std::string local_address() const;
 
   // Tells the others of this worker, and returns the nodes in the order of the ranks, each with its first
   // worker. Workers that do not come within the limit are left out; rank 0 is told their ranks.
   std::vector<MetNode> meet(const MetNode& own, std::vector<int>& missing);
 
-  // Rank 0 gets the records of all nodes but its own, in the order of the ranks, and the names of nodes that
-  // gave none within the limit.
+  // Gives this node's record to rank 0; rank 0 collects the records of all nodes but its own, in the order of
+  // the ranks, and the names of nodes that gave none within the limit.
   void give(const check::HostRecord& record, int round);
   std::vector<check::HostRecord> collect(const std::vector<MetNode>& nodes, int round,
                                          std::vector<std::string>& silent);
 
-  // What rank 0 says to all: those who are to measure once more, in this order.
+  // Sends, as rank 0, which ranks are to measure once more, in this order; the others receive it.
   void ask_again(const std::vector<int>& ranks);
   std::vector<int> asked_again();
   // Waits until a worker has given its record of the round.
   void wait_for(int rank, int round);
 
-  // All workers, not only the first of each node: whether torch is tried, and what it measured. collect_deep
-  // gives the ranks that gave nothing within three minutes an error.
+  // Tells all workers, not only the first of each node, whether torch is tried, and collects what it
+  // measured. collect_deep gives the ranks that gave nothing within three minutes an error.
   void call_deep(bool go);
   bool called_deep();
   void give_deep(const check::DeepResult& result);

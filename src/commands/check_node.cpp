@@ -27,7 +27,7 @@ namespace ddprun::commands {
 namespace {
 
 constexpr int k_backlog = 128;
-constexpr Milliseconds k_answer{3000};  // of another node
+constexpr Milliseconds k_answer{3000};  // limit of another node's answer
 constexpr Milliseconds k_stream{1000};  // sent to the next node to see its rate
 constexpr Milliseconds k_name_limit{3000};
 constexpr std::size_t k_most_turns = 3;  // all of them within the time for a record
@@ -82,7 +82,7 @@ class CheckNode {
     nodes_ =
         meeting_.meet({rank_, snapshot_.host.name, address, answers.port(), answers.word(), 0}, missing_);
     const auto own = std::ranges::find_if(nodes_, [&](const MetNode& each) { return each.rank == rank_; });
-    if (own == nodes_.end()) return try_torch(), 0;  // another worker of this node speaks for it
+    if (own == nodes_.end()) return try_torch(), 0;  // another worker reports for this node
     place_ = static_cast<std::size_t>(own - nodes_.begin());
     const bool several = nodes_.size() > 1;
     record_ =
@@ -105,7 +105,7 @@ class CheckNode {
             measured.rate, measured.path_mtu, measured.problem, measured.stalled, {}};
   }
 
-  // To the first node and to the next one in a ring, as far as these differ.
+  // Measures the connections to the first node and to the next one in a ring, as far as these differ.
   void measure_connections() {
     if (rank_ != 0 && next_node().rank != 0)
       record_.connections.push_back(measure(nodes_.front(), std::nullopt));
@@ -113,7 +113,7 @@ class CheckNode {
     record_.connections.back().name_addresses = os::look_up_name(next_node().host, k_name_limit);
   }
 
-  // What counts is the better one.
+  // Measures again; the better result counts.
   void measure_again() {
     for (check::Connection& connection : record_.connections) {
       const auto node =
@@ -128,7 +128,7 @@ class CheckNode {
     }
   }
 
-  // One after the other, so that none disturbs the other; where that would take long, all at a time.
+  // Measures again in turn, so that no node disturbs another; all at a time if turns would take long.
   void take_turn(const std::vector<int>& ranks) {
     const auto turn = std::ranges::find(ranks, rank_);
     if (turn == ranks.end()) return;
@@ -137,12 +137,12 @@ class CheckNode {
     meeting_.give(record_, 1);
   }
 
-  // Of another rank than 0.
+  // Tries torch as another rank than 0, when rank 0 asks.
   void try_torch() {
     if (words_.deep && meeting_.called_deep()) meeting_.give_deep(probes::run_deep_check(rank_, snapshot_));
   }
 
-  // Where something is wrong already, torch would find it out the slow way.
+  // Tries torch as rank 0, unless a node has failed: torch would find that out the slow way.
   void try_torch(check::CheckResult& result) {
     const bool go = !check::fails(result, false);
     meeting_.call_deep(go);
@@ -185,7 +185,7 @@ class CheckNode {
     }
   }
 
-  // Whose node is not known, or is one that others speak for.
+  // Reports the ranks that did not come: of an unknown node, or of one that others report for.
   void report_missing(check::CheckResult& result) const {
     if (missing_.empty()) return;
     check::report(result.findings, check::Mark::error, "check", record_.host,

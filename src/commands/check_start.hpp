@@ -1,5 +1,6 @@
-// What is looked at before the first attempt: --check=auto, what of a node's check takes no time, in a job of
-// several nodes; and what is to be staged.
+// Checks before the first attempt.
+// They are --check=auto, the part of a node's check that takes no time, in a job of several nodes; and the
+// paths of --stage.
 #pragma once
 
 #include "facts/snapshot.hpp"
@@ -12,7 +13,7 @@ namespace ddprun::commands {
 // to the end of --exclude-file.
 void check_before_start(const plan::NodeProposal& node, const facts::Snapshot& snapshot);
 
-// On the host that reads it. Throws Error for a path of --stage that is not there.
+// Checks the paths on the host that reads them. Throws Error for a path of --stage that is not there.
 void check_staged(const plan::NodeProposal& node, const facts::Snapshot& snapshot);
 
 }  // namespace ddprun::commands

@@ -1,4 +1,4 @@
-// What a worker of --check is told on its command line.
+// Words on the command line of a worker of --check.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -27,8 +27,8 @@ int print_picture(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot)
 
 }  // namespace
 
-// With many agents one of them speaks for all, but where each was typed by hand; =env is for the shell that
-// asked, and a snapshot is of one.
+// Prints the plan. With many agents one of them speaks for all, unless each was typed by hand; =env is for
+// the shell that asked, and a snapshot is of one.
 int print_plan(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (plan.node->options.dry_run == options::DryRun::env) {
     if (const auto notice = render::find_missing_ranks(plan)) console::say_notice(notice->what, notice->hint);

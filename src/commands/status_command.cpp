@@ -28,13 +28,15 @@ constexpr const char* k_clear = "\x1b[H\x1b[J";
 
 using Jobs = std::vector<status::JobStatus>;
 
-// A job of Slurm is known with its step, 29.0, and one of PBS with its server, 29.ctl; people type 29.
+// Reports whether the job has that name. A job of Slurm is known with its step, 29.0, and one of PBS with its
+// server, 29.ctl; people type 29.
 bool is_named(const status::JobStatus& job, const std::string& name) {
   return name.empty() || job.job == name || job.job.starts_with(name + ".") ||
          std::to_string(job.pid) == name;
 }
 
-// Several ddprun of one job on this host: one that has asked its coordinator shows all of it.
+// Leaves out the ddprun processes of a job that another one on this host shows whole, since it has asked its
+// coordinator.
 Jobs without_covered(const Jobs& jobs) {
   Jobs kept;
   for (const status::JobStatus& job : jobs) {
@@ -64,7 +66,7 @@ Found ask(const std::vector<std::string>& sockets, const std::string& name) {
   return found;
 }
 
-// Those that were there before, in the order of `now`.
+// Returns the earlier status of each job, in the order of `now`; drops jobs that have none.
 Jobs matching(const Jobs& before, Jobs& now) {
   Jobs found;
   std::erase_if(now, [&](const status::JobStatus& job) {
@@ -87,7 +89,8 @@ std::string describe(const Jobs& now, const Jobs& before, options::StatusForm fo
 
 Found ask_for_status(const std::string& name) { return ask(os::list_status_sockets(), name); }
 
-// Only of those that are meant: to take stacks stops a process for a moment, and is noted in its job's files.
+// Asks only the jobs that are meant: to take stacks stops a process for a moment, and is noted in its job's
+// files.
 Found ask_for_stacks(const std::string& name) {
   if (name.empty()) return ask(os::list_status_sockets(os::Asks::stacks), name);
   const Found named = ask_for_status(name);
@@ -107,14 +110,15 @@ Error error_of_silence(const std::vector<std::string>& silent, const std::string
                "if it is stopped, continue it: kill -CONT " + join(silent, " ") + "; if not, ask again");
 }
 
-// Where all jobs are asked for.
+// Reports the silent processes, if all jobs are asked for.
 void tell_silent(const std::string& name, const std::vector<std::string>& silent, const std::string& host) {
   if (!name.empty() || silent.empty()) return;
   const Error silence = error_of_silence(silent, host);
   console::say_notice(silence.what(), silence.hint());
 }
 
-// Whose job a silent one runs is not known, so that it may be the one that is asked for.
+// Fails with the silent processes, if there are any: the job of a silent one is not known, so that it may be
+// the one that is asked for.
 [[noreturn]] void fail_to_find(const std::string& name, const std::vector<std::string>& silent,
                                const std::string& host) {
   if (!silent.empty()) throw error_of_silence(silent, host);

@@ -8,9 +8,9 @@
 namespace ddprun::commands {
 
 // Prints to standard output until there is no more to tell, or once without --watch; returns the exit code.
-// Throws Error where nobody answers, or none with the job id or process number that the user named.
+// Throws Error if no ddprun answers, or none with the job id or process number that the user named.
 int show_jobs(const options::Options& options, const std::string& host);
-// The same for --stacks: where the ranks are, once.
+// Does the same for --stacks: shows where the ranks are, once.
 int show_stacks(const options::Options& options, const std::string& host);
 
 }  // namespace ddprun::commands

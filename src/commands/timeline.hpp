@@ -5,7 +5,7 @@
 
 namespace ddprun::commands {
 
-// Text for standard output; empty where it was written to a file. Throws Error.
+// Returns the text for standard output; empty if it was written to a file. Throws Error.
 std::string draw_timeline(const options::Options& options);
 
 }  // namespace ddprun::commands

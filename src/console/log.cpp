@@ -34,17 +34,18 @@ Log& log() {
   return instance;
 }
 
-// Whoever wrote a part of it (a peer, a worker, a file) must not drive the terminal.
+// Writes the text, made printable: the writer of a part of it (a peer, a worker, a file) must not control the
+// terminal.
 void write(spdlog::level::level_enum level, const std::string& text) {
   Log& state = log();
   if (!state.lines->should_log(level)) return;
   const bool erase = std::exchange(state.status_shown, false);
   const std::string message = std::string(erase ? k_erase_line : "") + "ddprun: " + printable_lines(text);
-  // One write a message: several processes may share this standard error.
+  // Each message is one write: several processes may share this standard error.
   state.writer ? state.writer(message + "\n") : state.lines->log(level, message);
 }
 
-// "14:03:22.120 n2: ": several hosts' details may end up in one log.
+// Returns "14:03:22.120 n2: ": several hosts' details may end up in one log.
 std::string time_and_host() {
   const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
   const auto seconds = std::chrono::system_clock::to_time_t(now);

@@ -1,4 +1,4 @@
-// What ddprun says, on standard error: standard output belongs to the workers.
+// ddprun's own messages, on standard error: standard output belongs to the workers.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@ void say_detail(const std::string& text);                               // verbo
 void say_notice(const std::string& what, const std::string& hint);      // a remark that stops nothing
 void say_error(const std::string& what, const std::string& hint = {});  // always, also when quiet
 
-// Whole lines go through `writer` instead of straight to standard error; an empty one ends that.
+// Sends whole lines through `writer` instead of straight to standard error; an empty one ends that.
 void route_log(std::function<void(const std::string& lines)> writer);
 
-// One status line at a time: on a terminal the next one, or anything else that is said, replaces it; an empty
-// one takes it away.
+// Shows one status line at a time: on a terminal the next one, or anything else that is said, replaces it; an
+// empty one removes it.
 void show_status(const std::string& text);
 
 }  // namespace ddprun::console

@@ -48,7 +48,7 @@ void SignalWatch::wait_for_canary() {
   canary_watch_.async_wait(descriptor_base::wait_read, [this](const error_code& error) {
     if (error) return;
     const auto first = canary_.read();
-    if (!first) return;  // somebody killed it: signals are passed on as if nobody else did
+    if (!first) return;  // the canary was killed: signals are passed on as without it
     ledger_.note_canary(*first, os::now());
     wait_for_canary();
     settle();

@@ -18,20 +18,20 @@ class SignalWatch {
   struct Hooks {
     std::function<void(const os::SignalEvent& event)> on_signal;
     std::function<void(const supervise::SignalLedger::Verdict& verdict)> on_verdict;
-    std::function<void()> on_done;  // after one or several of these
+    std::function<void()> on_done;  // called after one or several of these
   };
 
-  // `place`: where the workers are, of which one tells for all. Throws Error.
+  // Watches the signals. `place`: process group of the workers, of which one stands for all. Throws Error.
   SignalWatch(boost::asio::io_context& context, const std::vector<int>& signals, os::ChildGroup place);
 
   void start(Hooks hooks);
-  // A verdict follows, soon but not before this returns (SignalLedger::note_signal).
+  // Asks for a verdict, which follows soon but not before this returns (SignalLedger::note_signal).
   void judge(int number, supervise::SignalWay way, bool maybe_tree);
   void note_worker();             // one was made
   void note_reached(int number);  // the workers have this one, whatever is told of it
 
   int helper() const { return canary_.pid(); }  // not to be killed by a sweep
-  // Nothing is called any more, and signals stay blocked.
+  // Ends the watch: calls nothing any more, and leaves the signals blocked.
   void leave();
 
  private:

@@ -1,4 +1,4 @@
-// What goes wrong in the handlers of the event loop, in words.
+// Failures in the handlers of the event loop, in words.
 #pragma once
 
 #include <boost/asio/error.hpp>
@@ -10,8 +10,8 @@
 
 namespace ddprun::event_loop {
 
-// Whether the wait was cancelled. Throws Error, "cannot wait for <what>: ...", where the system refused it: a
-// wait that silently ended would be waited for as long as the job runs.
+// Reports whether the wait was cancelled. Throws Error, "cannot wait for <what>: ...", if the system refused
+// it: a wait that silently ended would be waited for as long as the job runs.
 inline bool is_cancelled(const boost::system::error_code& error, const char* what) {
   if (!error) return false;
   namespace e = boost::asio::error;
@@ -19,7 +19,7 @@ inline bool is_cancelled(const boost::system::error_code& error, const char* wha
   throw os::system_failure(std::string("cannot wait for ") + what, error.value());
 }
 
-// A sentence for whoever reads the report.
+// Returns a sentence for the reader of the report.
 inline std::string describe_exception(const std::exception& exception) {
   if (dynamic_cast<const Error*>(&exception) != nullptr) return exception.what();
   if (const auto* refused = dynamic_cast<const boost::system::system_error*>(&exception))

@@ -1,5 +1,5 @@
-// What happens in a job, as values: --events writes them, one JSON object a line; --metrics and --timeline
-// are views of them.
+// Events of a job, as values.
+// --events writes them, one JSON object a line; --metrics and --timeline are views of them.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ namespace ddprun::events {
 enum class EventKind {
   begin,    // the coordinator starts to wait for the nodes
   joined,   // a node has joined
-  refused,  // somebody was refused
+  refused,  // a process was refused
   plan,     // all nodes are there, and the ranks are given out
   attempt,  // all workers are being started
   start,    // a worker has been started
   output,   // a worker has written for the first time
-  store,    // as many connections to the store as there are workers, or the first one
+  store,    // connected to the store: as many as there are workers, or the first
   exit,     // a worker has ended
   stop,     // all workers are told to stop
   lost,     // a node is lost
   hang,     // a rank hangs
-  failed,   // which failure ended the attempt
+  failed,   // a failure ended the attempt
   restart,  // another attempt follows
   end       // the job is over
 };
@@ -53,9 +53,9 @@ struct Event {
 inline constexpr std::size_t k_max_event = 16384;  // bytes of a line; what is longer loses its last lines
 
 std::string name_of(EventKind kind);
-// One line with its end; text that is not UTF-8 is replaced.
+// Renders one line with its end; text that is not UTF-8 is replaced.
 std::string render_event(const Event& event);
-// Nothing for what is no such line.
+// Returns nullopt for a line that is no event.
 std::optional<Event> parse_event(std::string_view line);
 
 }  // namespace ddprun::events

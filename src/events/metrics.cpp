@@ -14,7 +14,7 @@ namespace ddprun::events {
 
 namespace {
 
-// As the format asks for: backslash, quote and line end.
+// Escapes what the format requires: backslash, quote and line end.
 std::string escape_label(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -67,7 +67,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// Of a sample or a keeper's line: the name of its job, as it is written; empty: it has none.
+// Returns the name of the job in a sample or a keeper's line, as it is written; empty: it has none.
 std::string_view job_of(std::string_view line) {
   constexpr std::string_view k_label = "{job=\"";
   const std::size_t start = line.find(k_label);

@@ -15,7 +15,7 @@ namespace ddprun::events {
 struct MetricsKeeper {
   std::string host;
   int pid = 0;
-  std::uint64_t started = 0;  // as /proc says, so that another process of the number is told from it
+  std::uint64_t started = 0;  // start time from /proc, to tell it from another process of that number
 
   bool operator==(const MetricsKeeper&) const = default;
 };
@@ -23,7 +23,7 @@ struct MetricsKeeper {
 class JobMetrics {
  public:
   explicit JobMetrics(MetricsKeeper keeper = {}) : keeper_(std::move(keeper)) {}
-  // Whether the text is another one now; what each worker does is not in it.
+  // Notes the event; reports whether the text has changed. What each worker does is not in it.
   bool note(const Event& event);
   std::string render() const;
 
@@ -40,10 +40,10 @@ class JobMetrics {
   int attempts_ = 0;
   int exit_code_ = 0;
   int hangs_ = 0;
-  std::string trouble_cause_ = "nodes";  // why a restart follows that no ending of a worker explains
+  std::string trouble_cause_ = "nodes";  // cause of a restart that no ending of a worker explains
   double rendezvous_seconds_ = 0;
   double lost_seconds_ = 0;
-  std::map<std::string, int> restarts_;  // by cause: "exit_code_1", "SIGSEGV", "hang", "nodes"
+  std::map<std::string, int> restarts_;  // number by cause: "exit_code_1", "SIGSEGV", "hang", "nodes"
 };
 
 // `text`, what render() has made, with what `before`, the file as it is, has of other jobs that still run:

@@ -53,7 +53,8 @@ class Builder {
     return rows.back();
   }
 
-  // Of a worker that could not start there is no start.
+  // Returns the bar of the event's attempt, made here for a worker that could not start: it has no start
+  // event.
   TimelineBar& bar(const Event& event) {
     std::vector<TimelineBar>& bars = row(event).bars;
     if (bars.empty() || bars.back().attempt != event.attempt) {

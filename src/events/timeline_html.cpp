@@ -143,7 +143,7 @@ class Page {
         height, marks(height), inside);
   }
 
-  // Failures of any rank lie above the bars of the others.
+  // Draws a folded host; failures of any rank lie above the bars of the others.
   std::string folded(const TimelineHost& host) const {
     std::string plain;
     std::string failures;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t k_label = 18;
 constexpr std::size_t k_columns = 80;
-constexpr std::size_t k_rows_shown = 64;  // of workers, before hosts are folded
+constexpr std::size_t k_rows_shown = 64;  // limit of workers' rows, before hosts are folded
 
 class TextDrawing {
  public:

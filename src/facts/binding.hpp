@@ -1,4 +1,4 @@
-// Where a process runs and takes its memory from, as the kernel is told before the program begins.
+// Binding of a process to CPUs and memory, as the kernel is told before the program begins.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 namespace ddprun::facts {
 
 enum class MemoryPolicy {
-  untouched,  // as ddprun itself
+  untouched,  // same as ddprun's own
   preferred,  // set_mempolicy(2) MPOL_PREFERRED: these nodes while they have room
   bind,       // MPOL_BIND: these nodes and no others
 };
@@ -19,7 +19,7 @@ struct Binding {
   friend bool operator==(const Binding&, const Binding&) = default;
 };
 
-// "CPUs 24-31,88-95, memory preferred on node 3"; without CPUs or policy that part is left out.
+// Returns "CPUs 24-31,88-95, memory preferred on node 3"; without CPUs or policy that part is left out.
 std::string describe(const Binding& binding);
 
 }  // namespace ddprun::facts

@@ -68,8 +68,8 @@ bool is_in(const std::array<IdRange, count>& ranges, std::uint32_t id) {
                              [&](const IdRange& range) { return range.first <= id && id <= range.last; });
 }
 
-// Cards, as against the graphics of processors: Vega 10 and 20 (MI25, MI50, MI60), Arcturus, Navi 2x to 4x.
-// From the kernel's drivers/gpu/drm/amd/amdgpu/amdgpu_drv.c.
+// Reports whether it is a card and no processor's graphics: Vega 10 and 20 (MI25, MI50, MI60), Arcturus, Navi
+// 2x to 4x. From the kernel's drivers/gpu/drm/amd/amdgpu/amdgpu_drv.c.
 bool is_amd_card(std::uint32_t device) {
   static constexpr std::array<IdRange, 6> k_ids{{{0x6860, 0x687f},
                                                  {0x66a0, 0x66af},

@@ -18,7 +18,7 @@ namespace ddprun::facts {
 
 using Json = nlohmann::json;
 
-// What is read, for complaints. Outlives its readers.
+// Source of the JSON, for complaints. Outlives its readers.
 struct JsonSource {
   std::string name;  // "the snapshot x.json"
   std::string hint;
@@ -29,7 +29,7 @@ struct JsonSource {
 // Parses with two rules the library does not have: no repeated keys, and no deep nesting.
 Json parse_strictly(const std::string& json, const JsonSource& source);
 
-// One object of the file while it is read: every key must be asked for, and what was not is unknown.
+// Reader of one object of the file: every key must be asked for, and others are unknown.
 class JsonReader {
  public:
   JsonReader(const Json& object, const JsonSource& source, std::string path)
@@ -113,7 +113,7 @@ class JsonReader {
     }
   }
 
-  // The object at `key`, or an empty one.
+  // Returns the object at `key`, or an empty one.
   JsonReader child(const std::string& key) {
     static const Json k_empty = Json::object();
     const Json* const value = find(key);
@@ -136,7 +136,7 @@ class JsonReader {
   [[noreturn]] void fail(const std::string& where, const std::string& why) const {
     source_.refuse(fmt::format("{} {}", printable(where), why));
   }
-  // The path of one of its keys: "host.gpus".
+  // Returns the path of one of its keys: "host.gpus".
   std::string name(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
  private:

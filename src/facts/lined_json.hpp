@@ -1,5 +1,5 @@
-// One JSON object that people write, read strictly, with the line of every key for complaints: a profile of a
-// site, a configuration.
+// One JSON object that people write, read strictly, with the line of every key for complaints.
+// It is a site's profile, or a configuration.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ struct LinedJson {
   std::string subject;  // "the site profile /etc/ddprun/sites.d/x.json"
   std::string hint;
   Json json;
-  std::map<const Json*, int> lines;  // of each member's key
+  std::map<const Json*, int> lines;  // line of each member's key
 
   int line_of(const Json& value) const;
   // Throws UsageError "cannot use <subject>, line N, column M: <why>"; line 0 is the file as a whole, column
@@ -28,7 +28,7 @@ struct LinedJson {
 // Refuses what is no object, repeated keys, deep nesting and more than `limit` bytes.
 LinedJson read_lined_json(const std::string& text, std::string subject, std::string hint, std::size_t limit);
 
-// The members of an object of `source`, which is `file`. Throws UsageError where one is no text, number or
+// Reads the members of an object of `source`, which is `file`. Throws UsageError if one is no text, number or
 // truth value.
 std::vector<OptionText> read_option_texts(const LinedJson& source, const LinedJson::Json& object,
                                           const std::string& file);

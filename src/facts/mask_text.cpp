@@ -1,4 +1,4 @@
-// What in a text is a secret: by the name it is given to, by where it stands, or by how it looks.
+// Secrets in a text, recognised by the name they are given to, by their position, or by their look.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -55,7 +55,7 @@ std::string_view name_before(std::string_view text, std::size_t end) {
   return text.substr(start, end - start);
 }
 
-// NAME=value
+// Finds NAME=value.
 std::optional<Part> find_assigned(std::string_view text, std::size_t from) {
   for (std::size_t equals = text.find('=', from); equals != k_none; equals = text.find('=', equals + 1)) {
     if (!is_secret_option(name_before(text, equals))) continue;
@@ -72,15 +72,15 @@ std::optional<Part> find_field(std::string_view text, std::size_t from) {
     const std::size_t value = text.find_first_not_of(" \\", colon + 1);
     if (last == k_none || value == k_none) continue;
     const std::string_view name = name_before(text, last + 1);
-    const bool joined = last + 1 == colon && value == colon + 1;  // as host:port is
+    const bool joined = last + 1 == colon && value == colon + 1;  // without spaces or quotes, like host:port
     if (joined ? !is_secret_header(name) : !is_secret_option(name)) continue;
     return Part{value, end_of_value(text, value, "\r\n,;}\"'")};
   }
   return std::nullopt;
 }
 
-// redis://user:password@host: what stands between the colon and the last @ of the authority; without a colon
-// a token, https://TOKEN@github.com/a/b, which is longer than a user's name
+// Finds the password of redis://user:password@host, between the colon and the last @ of the authority;
+// without a colon a token, https://TOKEN@github.com/a/b, which is longer than a user's name.
 std::optional<Part> find_url_password(std::string_view text, std::size_t from) {
   for (std::size_t url = text.find("://", from); url != k_none; url = text.find("://", url + 3)) {
     const std::size_t start = url + 3;
@@ -99,7 +99,7 @@ Part word_at(std::string_view text, std::size_t start) {
   return {start, std::min(text.find_first_of(k_blanks, start), text.size())};
 }
 
-// curl -u user:password
+// Finds curl -u user:password.
 std::optional<Part> find_user(std::string_view text, std::size_t from) {
   for (const std::string_view option : {"-u ", "--user ", "--user=", "--proxy-user "}) {
     for (std::size_t at = text.find(option, from); at != k_none; at = text.find(option, at + 1)) {
@@ -112,7 +112,7 @@ std::optional<Part> find_user(std::string_view text, std::size_t from) {
   return std::nullopt;
 }
 
-// machine h login u password x: netrc(5)
+// Finds machine h login u password x: netrc(5).
 std::optional<Part> find_login(std::string_view text, std::size_t from) {
   constexpr std::string_view k_field = "password";
   const std::size_t login = text.find("login ");
@@ -161,7 +161,7 @@ std::optional<Part> find_token(std::string_view text, std::size_t from) {
   return std::nullopt;
 }
 
-// Bearer TOKEN, wherever it stands (RFC 6750, 2.1); a shorter word is none
+// Finds Bearer TOKEN anywhere in the text (RFC 6750, 2.1); a shorter word is none.
 std::optional<Part> find_bearer(std::string_view text, std::size_t from) {
   constexpr std::size_t k_shortest = 6;
   constexpr std::string_view k_word = "bearer ";
@@ -173,7 +173,7 @@ std::optional<Part> find_bearer(std::string_view text, std::size_t from) {
   return std::nullopt;
 }
 
-// RFC 7468; to the end of the text where the end of the key is missing
+// Finds a key of RFC 7468, to the end of the text if the end of the key is missing.
 std::optional<Part> find_private_key(std::string_view text, std::size_t from) {
   constexpr std::string_view k_mark = "PRIVATE KEY-----";
   const std::size_t mark = text.find(k_mark, std::min(text.find("-----BEGIN", from), text.size()));

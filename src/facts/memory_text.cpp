@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t k_no_limit = std::uint64_t{1} << 60U;  // version 1 writes its highest number
 
-// Behind the name in a line that begins with it.
+// Returns the number behind the name in a line that begins with it.
 std::optional<std::int64_t> find_number(std::string_view text, std::string_view name) {
   for (const std::string& line : split(text, '\n')) {
     const auto words = split_words(line);

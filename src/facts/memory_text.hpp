@@ -1,4 +1,4 @@
-// What the kernel writes about memory limits and who was killed for them.
+// Parsers of the kernel's texts about memory limits and processes killed for them.
 #pragma once
 
 #include <cstdint>
@@ -8,31 +8,32 @@
 
 namespace ddprun::facts {
 
-// Where a process' memory is accounted: a folder under /sys/fs/cgroup, and which files tell.
+// Control group that accounts for a process' memory: a folder under /sys/fs/cgroup, and its kind of files.
 struct MemoryGroup {
   std::string folder;  // "/sys/fs/cgroup/memory/slurm/uid_0/job_7"
   bool unified =
       false;  // cgroup v2: memory.events and memory.max, else memory.oom_control and limit_in_bytes
   friend bool operator==(const MemoryGroup&, const MemoryGroup&) = default;
 };
-// From /proc/PID/cgroup. Version 1 counts where both have a memory controller.
+// Parses /proc/PID/cgroup. Version 1 counts if both have a memory controller.
 std::optional<MemoryGroup> parse_memory_group(std::string_view proc_cgroup);
 
-// "oom_kill" of memory.events or memory.oom_control.
+// Parses "oom_kill" of memory.events or memory.oom_control.
 std::optional<std::int64_t> parse_oom_kills(std::string_view text);
 
-// "4.0 GiB", "512 MiB".
+// Returns "4.0 GiB", "512 MiB".
 std::string describe_bytes(std::uint64_t bytes);
-// Of memory.max or memory.limit_in_bytes; nothing where there is no limit.
+// Parses memory.max or memory.limit_in_bytes; nullopt if there is no limit.
 std::optional<std::uint64_t> parse_memory_limit(std::string_view text);
-// Of a file like /proc/meminfo or /proc/PID/smaps_rollup, in bytes: "MemTotal:", "MemAvailable:", "Pss:".
+// Parses a line of a file like /proc/meminfo or /proc/PID/smaps_rollup, in bytes: "MemTotal:",
+// "MemAvailable:", "Pss:".
 std::optional<std::uint64_t> parse_kibibytes(std::string_view text, std::string_view name);
-// "inactive_file" of memory.stat.
+// Parses "inactive_file" of memory.stat.
 std::uint64_t parse_inactive_file(std::string_view memory_stat);
-// Of memory.max or memory.limit_in_bytes; empty where there is no limit.
+// Describes the limit in memory.max or memory.limit_in_bytes; empty if there is none.
 std::string describe_memory_limit(std::string_view text);
 
-// A record of the kernel log says that the OOM killer killed this process.
+// Reports whether a record of the kernel log says that the OOM killer killed this process.
 bool tells_oom_kill(std::string_view kernel_log_record, int pid);
 
 }  // namespace ddprun::facts

@@ -1,5 +1,5 @@
-// The Python of the virtual or conda environment that ddprun itself was started from by its path, as
-// `pbsdsh /home/u/venv/bin/ddprun` does where nothing of the submitter's environment is left.
+// The Python of the virtual or conda environment that ddprun itself was started from by its path.
+// `pbsdsh /home/u/venv/bin/ddprun` does so where nothing of the submitter's environment is left.
 #pragma once
 
 namespace ddprun::facts {

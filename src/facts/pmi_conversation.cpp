@@ -43,7 +43,7 @@ std::optional<Block> parse_block(std::string_view text) {
   return Block{parsed[0], parsed[1], parsed[2]};
 }
 
-// "(0,2,1),(2,1,4)".
+// Parses "(0,2,1),(2,1,4)".
 std::vector<Block> parse_blocks(std::string_view text) {
   std::vector<Block> blocks;
   while (text.starts_with('(')) {

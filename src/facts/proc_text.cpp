@@ -12,7 +12,7 @@ namespace ddprun::facts {
 
 namespace {
 
-// A decimal number without sign, at most `limit`.
+// Parses a decimal number without sign, at most `limit`.
 std::optional<int> parse_below(std::string_view text, int limit) {
   const auto number = parse_integer(text);
   if (!number || *number < 0 || *number > limit) return std::nullopt;

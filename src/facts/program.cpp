@@ -18,8 +18,8 @@ constexpr std::array<std::pair<ProgramKind, std::string_view>, 5> k_kinds{{
     {ProgramKind::executable, "executable"},
 }};
 
-// "#!/usr/bin/env python3", "#!/opt/python-3.12/bin/python -u": the interpreter's own name decides, or the
-// word after env.
+// Reports whether the first line asks for Python: "#!/usr/bin/env python3", "#!/opt/python-3.12/bin/python
+// -u". The interpreter's own name decides, or the word after env.
 bool asks_for_python(std::string_view head) {
   if (!head.starts_with("#!")) return false;
   std::string_view line = head.substr(2, head.find('\n') - 2);
@@ -36,7 +36,8 @@ bool asks_for_python(std::string_view head) {
   return false;
 }
 
-// An environment whose variable is left, while PATH has another python first, is not the active one.
+// Reports whether the Python is of the active environment. One whose variable is left, while PATH has another
+// python first, is not active.
 bool is_of_environment(const std::string& python, const Environment& environment) {
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     std::string prefix = variable_or_empty(environment, name);
@@ -46,7 +47,7 @@ bool is_of_environment(const std::string& python, const Environment& environment
   return false;
 }
 
-// What is left on PATH where nobody has chosen one.
+// Reports whether it is the system's Python, which PATH finds if no other was chosen.
 bool is_of_system(const std::string& python) {
   const std::string folder = python.substr(0, python.rfind('/'));
   return folder == "/usr/bin" || folder == "/bin" || folder == "/usr/local/bin";

@@ -1,4 +1,4 @@
-// What the words of a command stand for on this machine, and which Python is the active one.
+// Meaning of a command's words on this machine, and the active Python.
 #pragma once
 
 #include <map>
@@ -26,7 +26,8 @@ struct ProgramFacts {
   // The file that was found. When missing: an executable file in the working directory that PATH does not
   // reach (execvp does not look there), else empty.
   std::string path;
-  // The beginning of what it prints about itself, where somebody asked: tells one mpiexec from another.
+  // The beginning of what it prints about itself, if it was asked for: distinguishes one mpiexec from
+  // another.
   std::string version{};
   friend bool operator==(const ProgramFacts&, const ProgramFacts&) = default;
 };
@@ -34,15 +35,16 @@ struct ProgramFacts {
 std::string to_string(ProgramKind kind);  // "missing", "directory", "not executable", "python file", ...
 std::optional<ProgramKind> parse_program_kind(std::string_view text);
 
-// What a file found for `word` is; `head` is the beginning of its contents (128 bytes are enough).
+// Returns the kind of a file found for `word`; `head` is the beginning of its contents (128 bytes are
+// enough).
 ProgramKind judge_program(std::string_view word, bool directory, bool may_execute, std::string_view head);
 
-// What the active Python may be called, best first: PYTHON_EXEC alone when set (the user's word, as for
+// Returns the names of the active Python, best first: PYTHON_EXEC alone when set (the user's choice, as for
 // torchrun); else `python3` and `python` on PATH.
 std::vector<std::string> python_candidates(const Environment& environment);
 
-// `python` where PATH leads to that of VIRTUAL_ENV or CONDA_PREFIX; else the path of the first candidate that
-// `programs` knows as executable.
+// Returns `python` if PATH leads to that of VIRTUAL_ENV or CONDA_PREFIX; else the path of the first candidate
+// that `programs` knows as executable.
 std::optional<std::string> choose_python(const Environment& environment,
                                          const std::map<std::string, ProgramFacts>& programs);
 

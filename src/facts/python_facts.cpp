@@ -15,7 +15,7 @@ bool is_version_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '+' || c == '-' || c == '_';
 }
 
-// "3.11" of "3.11.2".
+// Returns "3.11" for "3.11.2".
 std::string major_and_minor(std::string_view version) {
   const std::size_t minor = version.find('.');
   if (minor == std::string_view::npos) return {};

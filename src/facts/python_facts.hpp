@@ -1,4 +1,4 @@
-// Which Python and which torch the workers of a host get, as far as files tell.
+// Python and torch of a host's workers, as far as files show them.
 #pragma once
 
 #include <optional>
@@ -13,9 +13,9 @@ struct PythonFacts {
   friend bool operator==(const PythonFacts&, const PythonFacts&) = default;
 };
 
-// The number in "python3.11", an interpreter's file or a folder of lib.
+// Parses the number in "python3.11", an interpreter's file or a folder of lib.
 std::optional<std::string> parse_python_name(std::string_view name);
-// __version__ in the text of torch/version.py.
+// Parses __version__ in the text of torch/version.py.
 std::optional<std::string> parse_torch_version(std::string_view text);
 
 // pyvenv.cfg: "version = 3.11.2", "home = /usr/bin", "include-system-site-packages = true".

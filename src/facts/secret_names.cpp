@@ -1,4 +1,4 @@
-// Which names say that their value is a secret.
+// Names that mark their value as a secret.
 #include <algorithm>
 #include <array>
 
@@ -14,7 +14,7 @@ constexpr auto k_marks = std::to_array<std::string_view>(
     {"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE", "BEARER", "JWT",
      "AUTHORIZATION", "COMMENT"});  // sbatch --comment
 
-// How the name of an option or of a field ends.
+// Last words of the names of such options and fields.
 constexpr auto k_endings = std::to_array<std::string_view>(
     {"key", "token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "cookie",
      "jwt", "bearer", "authorization", "comment"});
@@ -35,7 +35,7 @@ constexpr auto k_value_parts =
 // Words of their own that end as a password's name does.
 constexpr auto k_no_passwords = std::to_array<std::string_view>({"bypass", "compass", "overpass"});
 
-// Of HTTP, in requests.
+// Headers of HTTP requests that contain secrets.
 constexpr auto k_secret_headers = std::to_array<std::string_view>(
     {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token", "x-auth-key",
      "private-token", "job-token", "x-goog-api-key", "x-vault-token", "x-amz-security-token"});

@@ -129,12 +129,12 @@ bool takes_secret(const std::string& word, std::string_view also) {
          (word == also || is_secret_option(word));
 }
 
-// mpiexec -genv NAME VALUE
+// Reports whether it is mpiexec -genv NAME VALUE.
 bool gives_variable(std::string_view option, std::string_view name) {
   return (option == "-genv" || option == "-env") && is_secret_variable(name);
 }
 
-// The name and the password follow it, user:password.
+// Reports whether the name and the password follow it, user:password.
 bool is_user_option(std::string_view word) {
   return word == "-u" || word == "--user" || word == "--proxy-user";
 }
@@ -165,7 +165,7 @@ std::vector<std::string> mask_words(const std::vector<std::string>& words, std::
 
 namespace {
 
-// A launcher's title ends with our own arguments, where -p is no partition.
+// Replaces the secrets among our own arguments at the end of a launcher's title, where -p is no partition.
 std::string without_own_secrets(std::string_view title, const std::vector<std::string>& arguments,
                                 const std::vector<std::string>& masked) {
   std::vector<std::string> words = split_words(title);
@@ -184,7 +184,7 @@ std::string mask_title(std::string_view title) {
   if (words.empty()) return {};
   const std::string program = words.front().substr(words.front().find_last_of('/') + 1);
   const bool launcher = std::ranges::find(k_launcher_programs, program) != k_launcher_programs.end();
-  // Its words may have had blanks in them: once more as a whole.
+  // Words may have had blanks in them: mask once more as a whole.
   return mask_text(launcher ? join(mask_words(words), " ") : words.front());
 }
 

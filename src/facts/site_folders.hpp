@@ -1,4 +1,4 @@
-// Where descriptions of sites may lie beside the built-in ones.
+// Folders of site descriptions beside the built-in ones.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace ddprun::facts {
 inline constexpr std::size_t k_site_file_limit = 64 << 10;
 inline constexpr std::size_t k_site_files_limit = 64;
 
-// The user's folder ($XDG_CONFIG_HOME/ddprun/sites.d, default ~/.config/ddprun/sites.d; none without a home),
-// then /etc/ddprun/sites.d. Files that end in .json are read.
+// Returns the user's folder ($XDG_CONFIG_HOME/ddprun/sites.d, default ~/.config/ddprun/sites.d; none without
+// a home), then /etc/ddprun/sites.d. Files that end in .json are read.
 std::vector<std::string> site_folders(const Environment& environment);
 
 }  // namespace ddprun::facts

@@ -10,7 +10,6 @@ namespace ddprun::facts {
 
 namespace {
 
-// Nothing: not there.
 struct Found {
   std::optional<bool> no_kill;
   std::optional<bool> kill_on_bad_exit;
@@ -27,7 +26,8 @@ void note_wait(Found& found, const std::string& value) {
   found.wait = std::max<std::int64_t>(parse_integer(value).value_or(0), 0);
 }
 
-// getopt_long takes a name's beginning for the name, where it is that of no other.
+// Reports whether the name is that option: getopt_long takes a name's beginning for the name, if it is that
+// of no other.
 bool is_long_option(std::string_view name, std::string_view option, std::size_t least) {
   return name.size() >= least && option.starts_with(name);
 }
@@ -41,7 +41,7 @@ void note_long(Found& found, const std::string& word, const std::string& next) {
   if (name == "--wait") note_wait(found, equals < word.size() ? value : next);
 }
 
-// A word such as -lK0 or -W30: letters without a value, then one that may have one.
+// Notes a word such as -lK0 or -W30: letters without a value, then one that may have one.
 void note_short(Found& found, const std::string& word, const std::string& next) {
   constexpr std::string_view k_without_value = "EHjlOQqsuvVXZ";
   const std::size_t at = word.find_first_not_of(k_without_value, 1);
@@ -52,7 +52,8 @@ void note_short(Found& found, const std::string& word, const std::string& next) 
   if (word[at] == 'W') note_wait(found, value.empty() ? next : value);
 }
 
-// The program and its arguments are the end of the command line, unless another program is between.
+// Returns where the options end: the program and its arguments are the end of the command line, unless
+// another program is between.
 std::size_t end_of_options(const std::vector<std::string>& words, const std::vector<std::string>& arguments) {
   if (words.size() < arguments.size() + 2) return words.size();
   const std::size_t end = words.size() - arguments.size() - 1;
@@ -85,7 +86,7 @@ Found read_variables(const Environment& environment) {
   return found;
 }
 
-// Lines of Name=value, in capitals or not; # begins a comment.
+// Reads lines of Name=value, in capitals or not; # begins a comment.
 Found read_configuration(std::string_view text) {
   Found found;
   for (const std::string& line : split(text, '\n')) {

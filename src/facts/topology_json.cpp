@@ -13,14 +13,14 @@ namespace {
 constexpr std::size_t k_most = 4096;  // NUMA nodes; GPUs and network cards
 constexpr int k_most_parts = 64;
 constexpr std::size_t k_topology_limit = 4 << 20;
-// Above what any SLIT holds (255 is "unreachable") and far below overflow.
+// Distance above any in a SLIT (255 is "unreachable") and far below overflow.
 constexpr int k_farthest = 65535;
 
 bool same_place(const Core& a, const Core& b) {
   return std::tie(a.package, a.node, a.cache, a.kind) == std::tie(b.package, b.node, b.cache, b.kind);
 }
 
-// A row for each run of cores at the same place: {"package", "node", "cache", "cores": "0,64 1,65"}.
+// Renders a row for each run of cores at the same place: {"package", "node", "cache", "cores": "0,64 1,65"}.
 OrderedJson render_cores(const std::vector<Core>& cores) {
   OrderedJson rows = OrderedJson::array();
   for (std::size_t i = 0; i < cores.size();) {

@@ -31,7 +31,8 @@ using boost::system::error_code;
 
 constexpr std::size_t k_most_addresses = 16;
 
-// ^Z stops only the front end: agents that were stopped could not hear that they may go on.
+// Returns the signals to watch, without ^Z's, which stops only the front end: agents that were stopped could
+// not hear that they may go on.
 std::vector<int> watched_signals(const options::Options& options) {
   std::vector<int> signals = event_loop::watched_signals_of(options);
   std::erase(signals, SIGTSTP);
@@ -43,8 +44,8 @@ std::string describe_start_failure(const ExitStatus& status) {
   return status.reason.empty() ? os::describe_errno(status.value) : status.reason;
 }
 
-// Between the words of JSON a line end is a space, and not all remote launchers pass on variables of several
-// lines.
+// Puts JSON on one line: between its words a line end is a space, and not all remote launchers pass on
+// variables of several lines.
 std::string in_one_line(std::string json) {
   std::replace_if(
       json.begin(), json.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
@@ -84,8 +85,8 @@ FrontEnd::FrontEnd(const selflaunch::SelfLaunchPlan& plan, const options::Option
 
 FrontEnd::~FrontEnd() { console::route_log({}); }
 
-// A remote launcher that passes nothing but the job's own variables leaves a file for the key, which only the
-// user can read, and what agents prove otherwise.
+// Makes the proof for agents. For a remote launcher that passes nothing but the job's own variables it leaves
+// a file for the key, which only the user can read, and the agents' other proofs.
 rendezvous::Authenticator FrontEnd::make_authenticator_for_agents() {
   key_ = net::make_secret_text();
   const auto authenticator_of = [](const std::string& key) {
@@ -151,7 +152,8 @@ net::LifelineServer::Hooks FrontEnd::make_hooks() {
   return hooks;
 }
 
-// One remote launcher for all agents has the terminal's input, unless it is needed for the task.
+// Reports whether the terminal's input goes to rank 0: one remote launcher for all agents has it, unless it
+// is needed for the task.
 bool FrontEnd::types_for_rank_0() const {
   return snapshot_.host.stdin_is_terminal && plan_.commands.size() == 1 && !plan_.commands[0].task_on_input;
 }

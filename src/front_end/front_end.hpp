@@ -1,9 +1,9 @@
-// The ddprun a user typed where nothing has been started on the other hosts yet: it starts itself there
-// through a remote launcher, stays as the remote launcher's parent and holds a lifeline to every ddprun it
-// started.
+// The ddprun that a user started before anything runs on the other hosts: the self-launch front end.
+// It starts itself there through a remote launcher, stays as the remote launcher's parent and holds a
+// lifeline to every ddprun it started.
 //
-// What it does and when is decided by SelfLaunch (selflaunch/self_launch.hpp). Here its actions are carried
-// out: processes, connections, signals and the timer are here, and what the agents are told to become.
+// SelfLaunch (selflaunch/self_launch.hpp) decides what it does and when. Here its actions are carried out:
+// processes, connections, signals and the timer are here, and the agents' tasks.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -62,12 +62,12 @@ class FrontEnd {
   boost::asio::io_context context_;
   event_loop::SignalWatch signals_;
   boost::asio::steady_timer timer_;
-  std::optional<TimePoint> timer_due_;  // what timer_ is set to
+  std::optional<TimePoint> timer_due_;  // time that timer_ is set to
   RemoteLauncherGroup group_;
   std::string id_;
-  std::string key_;                             // of this launch, as text
-  std::optional<os::RendezvousFile> key_file_;  // where the remote launcher does not pass it
-  bool key_told_ = false;                       // what ^C begins
+  std::string key_;                             // key of this launch, as text
+  std::optional<os::RendezvousFile> key_file_;  // set if the remote launcher does not pass the key
+  bool key_told_ = false;                       // the wait that ^C begins has been reported
   bool cookie_only_ = false;                    // agents have nothing but what others can compute
   net::LifelineServer server_;
   selflaunch::SelfLaunch launch_;

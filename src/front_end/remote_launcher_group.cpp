@@ -135,7 +135,7 @@ void RemoteLauncherGroup::look_for_ends() {
   }
 }
 
-// Its number is free once it is reaped, so the reaper forgets it first.
+// Notes an end. The number is free once it is reaped, so the reaper forgets it first.
 void RemoteLauncherGroup::note_end(std::size_t number) {
   RemoteLauncher& remote_launcher = *remote_launchers_[number];
   const auto status = remote_launcher.child->ending();

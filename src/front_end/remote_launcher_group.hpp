@@ -22,7 +22,7 @@ namespace ddprun::front_end {
 
 class RemoteLauncherGroup {
  public:
-  // Called once for each, when it has ended and all it wrote is read.
+  // Handler called once for each, when it has ended and all it wrote is read.
   using Ended = std::function<void(std::size_t remote_launcher, const ExitStatus& status)>;
 
   // `host`: ours. `host_timeout`: how long agents that have ended may be waited for by a ddprun that does not
@@ -33,25 +33,25 @@ class RemoteLauncherGroup {
   RemoteLauncherGroup& operator=(const RemoteLauncherGroup&) = delete;
   ~RemoteLauncherGroup();
 
-  // `input`: what goes to its standard input. Without: the only remote launcher has ours, one of several has
-  // none. A program that cannot be run ends at once, as any other.
+  // Starts a remote launcher. `input`: its standard input. Without: the only remote launcher has ours, one of
+  // several has none. A program that cannot be run ends at once, as any other.
   void start(std::size_t remote_launcher, const std::vector<std::string>& words,
              const std::vector<std::string>& environment, const std::optional<std::string>& input);
   void signal(std::size_t remote_launcher, int number);  // to its session; nothing where it does not run
   bool running(std::size_t remote_launcher) const;
-  // An agent's connection for its output, from which `begun` was read already.
+  // Adds an agent's connection for its output, from which `begun` was read already.
   void add_output(rendezvous::lifeline::Stream stream, os::Fd socket, std::string_view begun);
   bool has_one_output() const { return pumps_.are_one(); }
-  // Output came within this time, or waits for whoever reads ours.
+  // Reports whether output came within this time, or waits for the reader of ours.
   bool is_busy(Milliseconds within) const {
     return pumps_.output().is_busy(within) || pumps_.error().is_busy(within);
   }
-  // The last line it wrote on standard error; empty where there is none.
+  // Returns the last line it wrote on standard error; empty if there is none.
   std::string last_words(std::size_t remote_launcher) const;
 
   void look_for_ends();  // after SIGCHLD
   void insert_error(std::string_view lines) { pumps_.error().insert(lines); }
-  // As WorkerGroup's.
+  // Does as WorkerGroup's.
   void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
   void allow_lost_hosts() { pumps_.allow_lost_hosts(); }
   std::vector<std::string> losses(const std::string& host) const { return pumps_.losses(host); }

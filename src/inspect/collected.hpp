@@ -1,4 +1,4 @@
-// What was collected of a rank to see where it is, whole and as it came.
+// Records collected of a rank to see where it is, whole and as they came.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 namespace ddprun::inspect {
 
 struct Collected {
-  std::string record;       // of torch's flight recorder: JSON
+  std::string record;       // torch's flight recorder: JSON
   std::string module;       // the answer of ddprun's module: JSON
-  std::string dump;         // what faulthandler wrote
-  std::string native;       // what `native_tool` printed
+  std::string dump;         // output of faulthandler
+  std::string native;       // output of `native_tool`
   std::string native_tool;  // "eu-stack"
-  std::string ras;          // what NCCL's RAS says of the job, with the first rank of a host
+  std::string ras;          // answer of NCCL's RAS about the job, kept with the first rank of a host
 };
 
 }  // namespace ddprun::inspect

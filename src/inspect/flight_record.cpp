@@ -30,7 +30,7 @@ std::string shape_of(const Json& sizes) {
   return lengths.empty() ? "scalar" : join(lengths, "x");
 }
 
-// "1000 float, 4x4 half"
+// Returns "1000 float, 4x4 half".
 std::string describe_sizes(const Json& entry) {
   const auto sizes = entry.find("input_sizes");
   const auto types = entry.find("input_dtypes");

@@ -32,7 +32,7 @@ void HangWatch::live(Rank& rank, TimePoint when) {
   lived_ = when;
 }
 
-// What is counted since the look before this one.
+// Reports whether the rank was busy since the previous look.
 bool HangWatch::is_busy(const Rank& rank, const Signs& signs, TimePoint counted) const {
   const auto passed =
       static_cast<std::uint64_t>(std::max<std::int64_t>(between(rank.counted, counted).count(), 1));

@@ -1,13 +1,13 @@
-// Whether the ranks of one host show signs of life. A state machine that calls nothing: looks at the ranks go
-// in.
+// Watch for signs of life of the ranks of one host.
+// A state machine that calls nothing: its input is looks at the ranks.
 //
 // A rank that waits in a collective shows none, whatever it prints and however much CPU it uses: it last
 // lived when it entered that collective. Any other rank lives when it writes output, touches its progress
 // file, enters or completes a collective, reads or writes k_busy_io a second, or has children (data loaders,
-// compilers) that are busy; and when it is busy itself where it is known to be in no collective, or in the
-// first minutes, when torch is imported. Busy is who uses a tenth of a CPU, or half of a rank's share where
-// more than five ranks share one. Traffic with the store is no sign: NCCL's
-// monitor asks it once a second in a job that hangs too.
+// compilers) that are busy; and when it is busy itself while it is known to be in no collective, or in the
+// first minutes, when torch is imported. Busy means a tenth of a CPU, or half of a rank's share if more than
+// five ranks share one. Traffic with the store is no sign: NCCL's monitor asks it once a second in a job that
+// hangs too.
 //
 // The host is quiet once each of its running ranks has shown nothing for the time-out. With `auto` that is
 // learned: ten times the longest time without a sign on this host in what ran so far, five minutes at least,
@@ -23,13 +23,13 @@
 
 namespace ddprun::inspect {
 
-// What one look shows of a rank.
+// Signs of a rank in one look.
 struct Signs {
   bool running = false;
   std::optional<Milliseconds> output_age{};
-  std::optional<Milliseconds> progress_age{};    // of its DDPRUN_PROGRESS_FILE
+  std::optional<Milliseconds> progress_age{};    // since it touched its DDPRUN_PROGRESS_FILE
   std::optional<Milliseconds> collective_age{};  // since it entered its newest collective
-  std::optional<bool> waits{};                   // in a collective; nothing: not known
+  std::optional<bool> waits{};                   // in a collective; nullopt: not known
   std::uint64_t nccl_started = 0;                // collectives so far, where only NCCL's RAS tells
   std::uint64_t io_bytes = 0;                    // read and written by it and its children so far
   Milliseconds own_cpu{0}, children_cpu{0};      // used so far
@@ -41,25 +41,25 @@ class HangWatch {
   static constexpr Milliseconds k_learning{600'000}, k_least_learned{300'000};
   static constexpr int k_times_longest = 10;
   static constexpr double k_busy = 0.1, k_busy_of_share = 0.5;  // CPUs
-  static constexpr Milliseconds k_start{300'000};  // of an attempt: imports, before torch can be asked
+  static constexpr Milliseconds k_start{300'000};  // start of an attempt: imports, torch cannot be asked yet
 
   explicit HangWatch(const options::HangTimeout& timeout) : timeout_(timeout) {}
 
-  // An attempt. `share`: CPUs that this host has for each of its ranks.
+  // Begins an attempt. `share`: CPUs that this host has for each of its ranks.
   void begin(std::size_t workers, double share, TimePoint now);
-  // `counted`: when what it had used and read so far was, before the rest.
+  // Notes a look. `counted`: when its use and its reads so far were counted, before the rest.
   void note(std::size_t worker, const Signs& signs, TimePoint counted, TimePoint now);
 
-  // For how long all running ranks have shown nothing; nothing while one does, or while none runs.
+  // Returns how long all running ranks have shown nothing; nullopt while one does, or while none runs.
   std::optional<Milliseconds> quiet_for(TimePoint now) const;
-  // When the next look is due after one that began at `began`: when the time-out would be over, else a tenth
-  // of it later, a twentieth where it is half a minute or less. When between two looks CPU was used is not
-  // known, so that a busy rank is held to have lived until the second one, and the verdict comes later by
+  // Returns when the next look is due after one that began at `began`: when the time-out would be over, else
+  // a tenth of it later, a twentieth if it is half a minute or less. When between two looks CPU was used is
+  // not known, so that a busy rank is held to have lived until the second one, and the verdict comes later by
   // that; but each look wakes agents about four times, where one time a second is promised. Looks are a
   // second apart at least, three times as far as this one took, and so far that what they cost a rank does
-  // not look busy; at most 30 seconds, and a quarter of the time-out where that is more than a second.
+  // not look busy; at most 30 seconds, and a quarter of the time-out if that is more than a second.
   TimePoint next_look(TimePoint began, TimePoint now) const;
-  Milliseconds limit() const;  // as learned so far
+  Milliseconds limit() const;  // limit learned so far
 
  private:
   struct Rank {
@@ -76,7 +76,7 @@ class HangWatch {
   double busy_ = k_busy;  // CPUs
   TimePoint began_{};
   TimePoint lived_{};        // the newest sign of any rank
-  Milliseconds longest_{0};  // without one
+  Milliseconds longest_{0};  // longest time without a sign
 };
 
 }  // namespace ddprun::inspect

@@ -40,7 +40,7 @@ inline const nlohmann::json& list_in(const nlohmann::json& object, const char* n
   return found != object.end() && found->is_array() ? *found : k_empty;
 }
 
-// A thread's, whose list and whose fields have these names.
+// Returns the frames of a thread, whose list and whose fields have these names.
 inline std::vector<Frame> frames_in(const nlohmann::json& thread, const char* list, const char* file,
                                     const char* function, std::size_t most = k_most_frames) {
   std::vector<Frame> frames;

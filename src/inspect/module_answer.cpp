@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// "ValueError: bad loss (train.py:31)"
+// Returns "ValueError: bad loss (train.py:31)".
 std::string exception_in(const Json& thread) {
   const auto found = thread.find("exception");
   if (found == thread.end() || !found->is_object()) return {};
@@ -35,7 +35,7 @@ std::vector<Frame> stack_in(const Json& thread, std::size_t most = k_most_frames
   return frames_in(thread, "stack", "file", "function", most);
 }
 
-// The threads of an answer; nothing in what is none.
+// Returns the threads of an answer; nullopt for any other JSON.
 std::optional<std::vector<Json>> threads_in(const Json& json) {
   if (!json.is_object()) return std::nullopt;
   const auto threads = json.find("threads");

@@ -1,4 +1,4 @@
-// What ddprun's module in a worker answers (workers/inspection/ddprun_inspection.py).
+// Answer of ddprun's module in a worker (workers/inspection/ddprun_inspection.py).
 #pragma once
 
 #include <string_view>
@@ -11,8 +11,8 @@ namespace ddprun::inspect {
 // added, for what is no such answer.
 bool add_module_answer(RankView& view, std::string_view json);
 
-// The stacks of all threads, and the exception that is on its way in each, whole. Empty for what is no such
-// answer.
+// Renders the stacks of all threads, and the exception that is on its way in each, whole. Empty for text that
+// is no such answer.
 std::string render_threads(std::string_view json);
 
 }  // namespace ddprun::inspect

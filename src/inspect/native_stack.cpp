@@ -20,7 +20,7 @@ struct NativeThread {
   std::vector<NativeCall> calls;
 };
 
-// A function's name without its return type, parameters and template arguments.
+// Returns a function's name without its return type, parameters and template arguments.
 std::string bare_name(std::string_view text) {
   if (text.find("operator") != std::string_view::npos) return std::string(text);
   std::string name;
@@ -42,7 +42,7 @@ std::string bare_name(std::string_view text) {
 
 std::string file_name(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
-// "#3  0x000055ae4c5fa1ca " is taken away; false for a line that is no call.
+// Removes "#3  0x000055ae4c5fa1ca "; false for a line that is no call.
 bool take_number_and_address(std::string_view& line) {
   if (!line.starts_with('#')) return false;
   line.remove_prefix(std::min(line.find(' '), line.size()));
@@ -51,7 +51,8 @@ bool take_number_and_address(std::string_view& line) {
   return true;
 }
 
-//   #1  0x00007fa9493b45d8 pthread_cond_wait@@GLIBC_2.3.2 - /usr/lib/x86_64-linux-gnu/libc.so.6
+// Parses a line like
+//     #1  0x00007fa9493b45d8 pthread_cond_wait@@GLIBC_2.3.2 - /usr/lib/x86_64-linux-gnu/libc.so.6
 std::optional<NativeCall> parse_eu_stack_call(std::string_view line) {
   if (!take_number_and_address(line)) return std::nullopt;
   const std::size_t module = line.rfind("- /");
@@ -61,8 +62,9 @@ std::optional<NativeCall> parse_eu_stack_call(std::string_view line) {
   return call;
 }
 
-//   #2  0x00007fa9493ffd8a in __sleep (seconds=0) at ../sysdeps/posix/sleep.c:55
-//   #3  0x000055ae4c5fa177 in load () from /usr/lib/libload.so
+// Parses a line like
+//     #2  0x00007fa9493ffd8a in __sleep (seconds=0) at ../sysdeps/posix/sleep.c:55
+//     #3  0x000055ae4c5fa177 in load () from /usr/lib/libload.so
 std::optional<NativeCall> parse_gdb_call(std::string_view line) {
   if (!take_number_and_address(line)) return std::nullopt;
   if (line.starts_with("in ")) line.remove_prefix(3);

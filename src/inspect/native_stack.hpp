@@ -1,8 +1,8 @@
-// The native calls of a process, as debuggers show them from outside: for a rank whose Python stack cannot be
-// had from inside.
+// Native calls of a process, as debuggers show them from outside.
+// They serve a rank whose Python stack cannot be had from inside.
 //
 // py-spy finds the Python stack in the memory of the process; eu-stack (elfutils) and gdb show the calls of C
-// and C++. What they print is under tests/data/native_stacks, with their versions.
+// and C++. Their output is under tests/data/native_stacks, with their versions.
 #pragma once
 
 #include <array>
@@ -15,10 +15,10 @@
 namespace ddprun::inspect {
 
 enum class StackTool { py_spy, eu_stack, gdb };
-// In the order in which they are asked, until one shows a stack.
+// Tools in the order in which they are asked, until one shows a stack.
 inline constexpr std::array k_stack_tools{StackTool::py_spy, StackTool::eu_stack, StackTool::gdb};
 
-std::string name_of(StackTool tool);  // of its program, and how it is found
+std::string name_of(StackTool tool);  // name of its program, by which it is found
 std::vector<std::string> stack_command(StackTool tool, const std::string& program, int pid);
 
 // Adds what the tool has printed of this process: RankView::stack, which replaces what is said without one,

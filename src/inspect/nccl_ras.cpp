@@ -26,7 +26,7 @@ std::uint64_t sum_of_counts(const Json& rank) {
   return sum;
 }
 
-using Process = std::pair<std::string, int>;  // its host's address, and its ID
+using Process = std::pair<std::string, int>;  // address of its host, and process id
 
 void add_communicator(std::map<Process, NcclCounts>& found, const Json& communicator) {
   std::map<Process, std::uint64_t> here;

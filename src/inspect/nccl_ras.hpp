@@ -1,6 +1,7 @@
-// What NCCL's RAS answers for a whole job: how many collectives each process has started. Of the processes of
-// a host one listens at NCCL_RAS_ADDR, whatever Python does in it (src/ras/client_support.cc of NCCL; as JSON
-// since 2.28.7, before that only as text, in which nothing is found here).
+// Answer of NCCL's RAS for a whole job: the number of collectives that each process has started.
+// Of the processes of a host one listens at NCCL_RAS_ADDR, whatever Python does in it
+// (src/ras/client_support.cc of NCCL; as JSON since 2.28.7, before that only as text, in which nothing is
+// found here).
 #pragma once
 
 #include <string>
@@ -11,7 +12,8 @@
 
 namespace ddprun::inspect {
 
-// It answers line by line and then closes the connection. The time-out is what it waits for other processes.
+// Request to RAS, which answers line by line and then closes the connection. The time-out is its wait for
+// other processes.
 inline constexpr std::string_view k_ras_request = "CLIENT PROTOCOL 2\nTIMEOUT 1\nSET FORMAT json\nSTATUS\n";
 
 struct RasProcess {
@@ -21,7 +23,7 @@ struct RasProcess {
   friend bool operator==(const RasProcess&, const RasProcess&) = default;
 };
 
-// Sorted by host and pid; nothing for another text.
+// Parses the answer, sorted by host and pid; empty for another text.
 std::vector<RasProcess> parse_ras_answer(std::string_view answer);
 
 }  // namespace ddprun::inspect

@@ -34,12 +34,12 @@ bool is_installed(const std::string& file) {
 
 bool is_own(const Frame& frame) { return !is_installed(frame.file); }
 
-// How many calls are further in than the innermost one of the user's own code: all of them where none is.
+// Returns the number of calls further in than the innermost one of the user's own code; all if none is.
 std::size_t calls_within(const Frames& stack) {
   return static_cast<std::size_t>(std::ranges::find_if(stack, is_own) - stack.begin());
 }
 
-// The outermost of those within that is torch's and waits.
+// Returns the outermost of those calls that is torch's and waits.
 std::string waiting_function(const Frames& stack) {
   for (std::size_t i = calls_within(stack); i-- > 0;) {
     if (is_of(stack[i], k_waiting_files)) return stack[i].function;

@@ -41,14 +41,14 @@ void describe_call(OrderedFields& fields, NativeCall& call) {
   fields.optional("from", call.from);
 }
 
-// In the C library, or of the system's own names.
+// Reports whether the call is in the C library, or has one of the system's own names.
 bool is_system(const NativeCall& call) {
   return call.function.starts_with("__") || call.from.starts_with("libc.") ||
          call.from.starts_with("libc-") || call.from.starts_with("libpthread") ||
          call.from.starts_with("ld-");
 }
 
-// "sleep" of "__sleep", "nanosleep" of "__GI___nanosleep".
+// Returns "sleep" for "__sleep", "nanosleep" for "__GI___nanosleep".
 std::string public_name(const NativeCall& call) {
   std::string_view name = call.function;
   if (name.starts_with("__GI_")) name.remove_prefix(5);
@@ -56,14 +56,14 @@ std::string public_name(const NativeCall& call) {
   return name.empty() || !call.function.starts_with("__") ? call.function : std::string(name);
 }
 
-// What runs before main() and before the first function of a thread.
+// Reports whether a call runs before main(), or before the first function of a thread.
 bool is_start(const NativeCall& call) {
   const std::string name = public_name(call);
   return name == "_start" || name.starts_with("libc_start_") || name == "start_thread" || name == "clone" ||
          name == "clone3";
 }
 
-// The function of the system that was called, and by whom: "in sleep, called by load, main".
+// Describes the function of the system that was called, and by whom: "in sleep, called by load, main".
 std::string describe_calls(const std::vector<NativeCall>& calls) {
   constexpr std::size_t k_callers = 3;
   const auto start = std::ranges::find_if(calls, is_start);
@@ -76,7 +76,7 @@ std::string describe_calls(const std::vector<NativeCall>& calls) {
   return callers.empty() ? in : in + ", called by " + join(callers, ", ");
 }
 
-// Where a rank without a Python stack is. Where it runs, the calls are those of one moment.
+// Describes where a rank without a Python stack is. If it runs, the calls are those of one moment.
 std::string describe_process(const RankView& view) {
   if (view.calls.empty()) return printable(view.process, 160);
   return (view.process == "running" ? "running " : "") + describe_calls(view.calls);

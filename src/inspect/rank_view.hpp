@@ -1,5 +1,5 @@
-// Where one rank is: its last collective, its Python stack, its process. Read from inside by torch's worker
-// server and ddprun's module, and from outside where these do not answer.
+// View of where one rank is: its last collective, its Python stack, its process.
+// Read from inside by torch's worker server and ddprun's module, and from outside if these do not answer.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Collective {
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
-bool is_default_group(const std::string& group);  // which all ranks are in
+bool is_default_group(const std::string& group);  // the one that all ranks are in
 
 struct NcclCounts {
   std::uint64_t started = 0;  // collectives, in all communicators
@@ -32,10 +32,10 @@ struct NcclCounts {
   friend bool operator==(const NcclCounts&, const NcclCounts&) = default;
 };
 
-// "all_reduce #1842 (1000 float)", with the group where it is not the default one.
+// Returns "all_reduce #1842 (1000 float)", with the group if it is not the default one.
 std::string describe(const Collective& collective);
 
-// "1841 NCCL collectives started, 1 fewer than another rank"
+// Returns "1841 NCCL collectives started, 1 fewer than another rank".
 std::string describe(const NcclCounts& counts);
 
 struct Frame {
@@ -45,7 +45,7 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// "train.py:88 in step": the file without its folders.
+// Returns "train.py:88 in step": the file without its folders.
 std::string describe(const Frame& frame);
 
 // A Python thread in which a rank runs code of the user's own.
@@ -61,23 +61,23 @@ struct NativeCall {
   friend bool operator==(const NativeCall&, const NativeCall&) = default;
 };
 
-// "pthread_cond_wait (libc.so.6)"
+// Returns "pthread_cond_wait (libc.so.6)".
 std::string describe(const NativeCall& call);
 
 struct RankView {
   bool answers = false;  // torch's worker server in it does
   std::optional<Collective> collective{};
-  std::optional<NcclCounts> nccl{};  // by NCCL's RAS, where torch's worker server does not answer
-  std::vector<Frame> stack{};        // of the thread that matters, innermost first
+  std::optional<NcclCounts> nccl{};  // counts from NCCL's RAS, if torch's worker server does not answer
+  std::vector<Frame> stack{};        // stack of the thread that matters, innermost first
   std::string thread{};              // its name; empty: the main thread
   std::vector<Thread> others{};      // the main thread where it is another, and more of the user's own
   std::string store_call{};  // "wait": the method of a torch store that it is in, called from the stack
-  std::vector<NativeCall> calls{};  // of the main thread, innermost first, where there is no Python stack
+  std::vector<NativeCall> calls{};  // calls of the main thread, innermost first, if there is no Python stack
   std::string raised{};  // an exception on its way through `finally`: "ValueError: bad loss (train.py:31)"
   bool ending = false;   // the script is over and the interpreter has not ended
   std::string
       process{};  // "stopped (state T)", "in uninterruptible sleep (state D) in nfs_wait"; empty: usual
-  std::string unseen{};   // why there is no stack
+  std::string unseen{};   // reason why there is no stack
   std::string threads{};  // the stacks of all threads as text
   friend bool operator==(const RankView&, const RankView&) = default;
 };
@@ -88,8 +88,8 @@ inline constexpr std::size_t k_most_threads_text = std::size_t{8} << 10;  // byt
 
 void describe_view(OrderedFields& fields, RankView& view);
 
-// The frame of the user's own code in which the rank is: the innermost one outside installed packages and the
-// standard library, else the innermost one; nothing without a stack.
+// Returns the frame of the user's own code in which the rank is: the innermost one outside installed packages
+// and the standard library, else the innermost one; nullptr without a stack.
 const Frame* own_frame(const RankView& view);
 
 // The call, recorded as no collective, in which the rank waits for others: "init_process_group", "new_group",
@@ -98,8 +98,8 @@ std::string waiting_call(const RankView& view);
 // In the debugger of Python that the user's own code has called.
 bool at_prompt(const RankView& view);
 
-// In some words what the rank is at, without numbers that differ from rank to rank by nature: equal for ranks
-// that are at the same place. "waits in all_reduce #6 (1000 float) at train.py:44 in step"
+// Describes in some words where the rank is, without numbers that differ from rank to rank by nature: equal
+// for ranks that are at the same place. "waits in all_reduce #6 (1000 float) at train.py:44 in step"
 std::string describe_place(const RankView& view);
 
 }  // namespace ddprun::inspect

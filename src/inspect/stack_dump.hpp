@@ -1,4 +1,4 @@
-// What Python's faulthandler writes of all threads when it gets its signal.
+// Output of Python's faulthandler about all threads when it gets its signal.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ namespace ddprun::inspect {
 //     File "/x/train.py", line 8 in step
 bool add_stack_dump(RankView& view, std::string_view text);
 
-// Of the last crash of a dump, as lines: "Fatal Python error: Segmentation fault", then the stack of the
-// thread that had it, or of the main thread where that one ran no Python. Empty where none did.
+// Returns the last crash of a dump as lines: "Fatal Python error: Segmentation fault", then the stack of the
+// thread that had it, or of the main thread if that one ran no Python. Empty if none did.
 std::vector<std::string> crash_lines(std::string_view text);
 
 }  // namespace ddprun::inspect

@@ -22,7 +22,8 @@ constexpr std::chrono::milliseconds k_retry{200};
 // A ddprun greets at once. A c10d client of torch before 2.1 opens a second connection and may never speak
 // there.
 constexpr Milliseconds k_silence_of_foreigners{1000};
-// Of an address, and of addresses, that are told: who is refused may come 10,000 times a second.
+// Limits of what is reported: reasons per address, and addresses. A refused process may connect 10,000 times
+// a second.
 constexpr std::size_t k_most_reasons = 4, k_most_refused = 256;
 
 // Whole clusters knock at once.

@@ -1,4 +1,4 @@
-// Where agents knock: accepts connections and lets in who proves to belong to this launch.
+// Accepts connections of agents and admits those that prove to belong to this launch.
 //
 // Strangers cannot do harm: nothing they send is parsed, each has a few seconds, and only so many are heard
 // or still have their refusal read at a time. Beyond that the oldest connection of the address that has most
@@ -22,18 +22,18 @@
 
 namespace ddprun::net {
 
-// How many connections that have not proved themselves a listener hears at a time: `most`, or an eighth of
-// what this process may open where that is less.
+// Returns the number of connections that have not proved themselves that a listener reads at a time: `most`,
+// or an eighth of the files that this process may open if that is less.
 std::size_t most_strangers(std::size_t most);
 
 struct AgentListenerSettings {
   std::vector<int> ports;            // the first that is free; 0 is any free one
-  std::optional<BoundSocket> bound;  // that one instead
+  std::optional<BoundSocket> bound;  // used instead
   std::string launch_key;
   rendezvous::Authenticator authenticator;
   Milliseconds handshake_limit{10000};
-  LinkLimit host_timeout{k_host_timeout};  // as in watch_connection
-  std::string port_hint;  // where none of the ports is free; empty: to choose another --master-port
+  LinkLimit host_timeout{k_host_timeout};  // passed to watch_connection
+  std::string port_hint;                   // hint if no port is free; empty: to choose another --master-port
   // Connections that have not proved themselves; 0: 4,096, or an eighth of what this process may open.
   std::size_t max_strangers = 0;
 };
@@ -80,9 +80,9 @@ class AgentListener : public std::enable_shared_from_this<AgentListener> {
   AgentListenerHooks hooks_;
   Tcp::acceptor acceptor_;
   boost::asio::steady_timer retry_;
-  std::list<Stranger> strangers_;                      // as they came
-  std::map<std::string, std::size_t> counts_;          // of them by address
-  std::map<std::string, std::set<std::string>> told_;  // why an address was refused
+  std::list<Stranger> strangers_;                      // in the order in which they came
+  std::map<std::string, std::size_t> counts_;          // number of strangers by address
+  std::map<std::string, std::set<std::string>> told_;  // reasons reported for refusing an address
   bool accepting_ = false;
   int port_ = 0;
 };

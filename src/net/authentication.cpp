@@ -101,7 +101,7 @@ void Authentication::handle(std::string_view bytes) {
                            });
 }
 
-// A conversation has at most one write under way: each side waits for the other's answer.
+// Writes the bytes. A conversation has at most one write in progress: each side waits for the other's answer.
 void Authentication::write(std::string bytes) {
   outgoing_ = std::move(bytes);
   boost::asio::async_write(socket_, boost::asio::buffer(outgoing_),
@@ -129,7 +129,8 @@ void Authentication::fail(std::string why) {
                {}});
 }
 
-// Closing a socket with unread bytes would make the kernel throw away what the peer has not read yet.
+// Closes after reading: closing a socket with unread bytes would make the kernel throw away what the peer has
+// not read yet.
 void Authentication::close_politely() {
   call_after(timer_, k_last_words, [self = shared_from_this()] { self->close(); });
   boost::asio::async_write(socket_, boost::asio::buffer(outgoing_),

@@ -21,7 +21,7 @@ struct AuthenticationLimits {
 struct AuthenticationResult {
   rendezvous::HandshakeStep::State state =
       rendezvous::HandshakeStep::State::failed;  // done, failed or foreign
-  std::string text;                              // as in HandshakeStep
+  std::string text;                              // same as in HandshakeStep
   Tcp::socket socket;                            // open when done or foreign
   std::string proof;                             // done: by what the peer proved itself, "munge"
   bool answered = false;                         // the peer has said something

@@ -14,7 +14,7 @@ namespace {
 
 static_assert(std::tuple_size_v<SecretKey> == crypto_secretbox_KEYBYTES);
 
-// libsodium has no other answer than abort() when there is no randomness.
+// Ends the process: libsodium has no other answer than abort() when there is no randomness.
 [[noreturn]] void end_without_randomness() {
   constexpr std::string_view k_words =
       "ddprun: cannot get random numbers from the system (getrandom, /dev/urandom)\n";
@@ -138,7 +138,7 @@ rendezvous::KeyExchange make_key_exchange() {
 
 std::string make_secret_text() { return to_text(make_random_key()); }
 
-// A purpose in front, so that it is not the key that the rendezvous derives from the same secret.
+// Puts a purpose in front, so that it is not the key that the rendezvous derives from the same secret.
 std::string make_secret_text_from(std::string_view secret) {
   return to_text(derive_key(rendezvous::ProofMethod::front_end, "lifeline " + std::string(secret)));
 }

@@ -10,23 +10,23 @@ namespace ddprun::net {
 rendezvous::Authenticator make_key_authenticator(
     const SecretKey& key, rendezvous::ProofMethod method = rendezvous::ProofMethod::key_file);
 
-// The key that follows from a job's secret (BLAKE2b); the same secret gives another key for another method.
+// Derives the key from a job's secret (BLAKE2b); the same secret gives another key for another method.
 SecretKey derive_key(rendezvous::ProofMethod method, const std::string& secret);
 
 // Uses the first authenticator's methods first; both keep their own.
 rendezvous::Authenticator join_authenticators(rendezvous::Authenticator first,
                                               rendezvous::Authenticator second);
 
-// Unpredictable and never the same twice.
+// Makes an unpredictable key, never the same twice.
 SecretKey make_random_key();
 
-// A new pair of X25519 keys (libsodium's crypto_kx; the member is its client).
+// Makes a new pair of X25519 keys (libsodium's crypto_kx; the member is its client).
 rendezvous::KeyExchange make_key_exchange();
 
-// The secret of a self-launch, as text for an environment variable: 64 hexadecimal digits.
+// Makes the secret of a self-launch, as text for an environment variable: 64 hexadecimal digits.
 std::string make_secret_text();
-// From another secret by a hash: who knows that one knows this, and nobody learns that one from it. The same
-// on all hosts.
+// Makes one from another secret by a hash: it follows from that secret, which cannot be derived from it. The
+// same on all hosts.
 std::string make_secret_text_from(std::string_view secret);
 
 }  // namespace ddprun::net

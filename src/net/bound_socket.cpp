@@ -54,9 +54,9 @@ int bound_port(int descriptor) {
   return ntohs(address.sin6_port);
 }
 
-// SO_REUSEADDR lets a port be used again while connections of a former listener are in TIME_WAIT, if that one
-// had it too; Linux still refuses a second listener. Set before binding to port 0 it could give a port that
-// another socket has bound and is about to listen on, so there it comes after.
+// Tries to bind. SO_REUSEADDR lets a port be used again while connections of a former listener are in
+// TIME_WAIT, if that one had it too; Linux still refuses a second listener. Set before binding to port 0 it
+// could give a port that another socket has bound and is about to listen on, so there it comes after.
 BoundSocket try_bind(int family, int port, int backlog, bool alone) {
   Socket socket(family);
   if (socket.get() < 0) return {-1, 0, false, errno};

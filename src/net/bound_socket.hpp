@@ -1,10 +1,10 @@
-// Sockets bound to a TCP port of all addresses of this host: [::] for both families, 0.0.0.0 where there is
-// no IPv6. None is inherited by workers.
+// Sockets bound to a TCP port of all addresses of this host.
+// [::] serves both families, 0.0.0.0 where there is no IPv6. None is inherited by workers.
 #pragma once
 
 namespace ddprun::net {
 
-// Not blocking. The receiver closes the descriptor.
+// A bound socket, not blocking. The receiver closes the descriptor.
 struct BoundSocket {
   int descriptor = -1;
   int port = 0;
@@ -12,16 +12,18 @@ struct BoundSocket {
   int error = 0;  // an errno; there is no descriptor then
 };
 
-// `port` 0 is any free one. `backlog` 0 binds without listening: then no outgoing connection gets the port,
-// and another process of this host that sets SO_REUSEADDR, as torch does, can bind it beside us and listen.
+// Binds a port; `port` 0 is any free one. `backlog` 0 binds without listening: then no outgoing connection
+// gets the port, and another process of this host that sets SO_REUSEADDR, as torch does, can bind it beside
+// us and listen.
 BoundSocket bind_port(int port, int backlog);
-// Any free port of 127.0.0.1 alone.
+// Binds any free port of 127.0.0.1 alone.
 BoundSocket bind_loopback(int backlog);
 
-// Bound without listening, and no other process of this host can bind or listen there.
+// Binds without listening, so that no other process of this host can bind or listen there.
 BoundSocket keep_port(int port);
 
-// One that was bound without listening begins to. Returns 0 or an errno: another process listens there now.
+// Begins to listen on a port that was bound without listening. Returns 0 or an errno: another process listens
+// there now.
 int begin_listening(const BoundSocket& socket, int backlog);
 
 }  // namespace ddprun::net

@@ -1,4 +1,4 @@
-// What a service is that others may still call after its end: timers, lookups, connections.
+// Base of services whose timers, lookups and connections may call back after close(); such calls are dropped.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@ namespace ddprun::net {
 template <class Service>
 class Closable : public std::enable_shared_from_this<Service> {
  protected:
-  // What the handler does while the service is there and not closed; later calls do nothing.
+  // Wraps a handler so that it does nothing once the service is closed or gone.
   template <class Handler>
   auto while_open(Handler handler) {
     return [weak = this->weak_from_this(), handler = std::move(handler)](auto&&... arguments) {

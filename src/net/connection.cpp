@@ -13,12 +13,14 @@ namespace {
 using rendezvous::ConnectionEnd;
 
 constexpr Milliseconds k_shortest_wait{10};
-// What is sealed at a time, so that little of it waits: it is sent while the processor still has it.
+// Bytes sealed at a time, few enough that little waits: a piece is sent while the processor's cache still has
+// it.
 constexpr std::size_t k_sealed = 256 * 1024;
 constexpr std::size_t k_large_read = 256 * 1024;
 constexpr int k_large_reads = 8;
 
-// The kernel gives up by itself only after silence, whatever it calls that.
+// Returns the kind of end that an error means. The kernel gives up by itself only after silence, whatever it
+// calls that.
 ConnectionEnd end_of(const boost::system::error_code& error) {
   namespace e = boost::asio::error;
   if (error == e::eof) return ConnectionEnd::ended;
@@ -62,7 +64,8 @@ void Connection::queue(Outgoing outgoing) {
   await_delivery();
 }
 
-// Whatever the kernel's own patience with it is, which begins anew with each piece that is sent.
+// Waits for delivery under a limit of our own: the kernel's patience begins anew with each piece that is
+// sent.
 void Connection::await_delivery() {
   if (awaits_delivery_) return;
   awaits_delivery_ = true;
@@ -73,7 +76,7 @@ void Connection::await_delivery() {
     self->awaits_delivery_ = false;
     if (undelivered_bytes(self->socket_) == 0) return;
     if (silence_of(self->socket_) < self->silence_limit_) return self->await_delivery();
-    // It may have arrived, as a sign of life, and only its answer not.
+    // The bytes may have arrived, as a sign of life, and only the answer not.
     self->end(describe_error(boost::asio::error::timed_out), ConnectionEnd::broken);
   });
 }
@@ -122,7 +125,7 @@ void Connection::read() {
       });
 }
 
-// What has come meanwhile, in larger pieces than each connection could keep room for.
+// Reads what has come meanwhile, in larger pieces than each connection could keep room for.
 void Connection::read_more() {
   std::array<char, k_large_read> bytes;
   for (int i = 0; i < k_large_reads && socket_.is_open() && listens_; ++i) {

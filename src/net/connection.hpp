@@ -21,24 +21,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   struct Hooks {
     std::function<void(std::string payload)> on_frame;
-    // Once, nothing after it; not after close() or reset().
+    // Called once, with nothing after it; not after close() or reset().
     std::function<void(std::string why, rendezvous::ConnectionEnd end)> on_closed;
     std::function<void()> on_drained{};  // all that was to be sent is with the kernel
   };
 
-  // As the socket is watched (tcp_tools.hpp). What is under way changes nothing of that, but that it may take
-  // twice as long where the kernel repeats it rarely and the limit need not be exact.
+  // Watches the socket (tcp_tools.hpp). Bytes in transit do not change the limit, except that it may take
+  // twice as long if the kernel repeats them rarely and the limit need not be exact.
   Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys,
              const LinkLimit& limit = k_host_timeout);
-  // `first_bytes` came with the handshake. Hooks are called from the event loop only.
+  // Starts the connection. `first_bytes` came with the handshake. Hooks are called from the event loop only.
   void start(Hooks hooks, std::string first_bytes);
   void send(std::string frame);
-  // A frame whose payload is a part of `bytes`, which connections may share.
+  // Sends a frame whose payload is a part of `bytes`, which connections may share.
   void send_part(std::shared_ptr<const std::string> bytes, std::size_t begin, std::size_t size);
   int descriptor() { return socket_.native_handle(); }
-  // Bytes of frames that the kernel has not taken.
+  // Returns the bytes of frames that the kernel has not taken.
   std::size_t unsent() const { return unsent_; }
-  // Whether what the peer sends is waited for; it is unless this says otherwise.
+  // Starts or stops reading what the peer sends; a connection reads from its start.
   void listen(bool listens);
   // Delivers what was sent, tells the peer that nothing follows and waits for it to close; what it still
   // says is dropped. on_closed follows when it has, so the caller bounds the wait with close().
@@ -47,7 +47,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // lives.
   void outlive_peer() { outlives_peer_ = true; }
   void close();
-  // Like close(), but not as if this process had ended.
+  // Closes like close(), but not as if this process had ended.
   void reset();
   // Ends it but for the socket, which is the caller's now, with the bytes behind the last frame, which are
   // not sealed.
@@ -81,7 +81,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   SealedReader sealed_in_;
   rendezvous::FrameReader reader_;
   std::deque<Outgoing> outgoing_;  // not sealed yet
-  std::string sealed_;             // what the kernel is given
+  std::string sealed_;             // sealed bytes on their way to the kernel
   std::size_t sealed_size_ = 0;    // bytes of frames in it
   std::size_t unsent_ = 0;
   bool listens_ = true;

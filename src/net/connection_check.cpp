@@ -48,7 +48,7 @@ class Answerer {
   const std::string& address() const { return address_; }
   bool is_stranger() const { return said_.size() < k_check_word; }
 
-  // False where it is over.
+  // Takes what has come; false at the end.
   bool take(std::vector<char>& buffer) {
     const ssize_t count = ::recv(descriptor_, buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (count < 0) return errno == EAGAIN || errno == EINTR;
@@ -90,7 +90,7 @@ std::string text_of(const sockaddr_storage& address, socklen_t size) {
   return shown == 0 ? text.data() : std::string();
 }
 
-// As at an AgentListener the oldest stranger of the address that has most of them gives way.
+// Closes, like AgentListener, the oldest stranger of the address that has most of them if there are too many.
 bool make_room(std::vector<Answerer>& clients) {
   if (clients.size() < most_strangers(k_most_askers)) return true;
   std::map<std::string_view, std::size_t> counts;
@@ -124,7 +124,7 @@ std::optional<std::int64_t> read_number(TimedSocket& socket, Milliseconds limit)
   return number;
 }
 
-// False where an answer did not come.
+// Measures the latency; false if an answer did not come.
 bool measure_latency(TimedSocket& socket, Milliseconds limit, MeasuredConnection& measured) {
   const TimePoint start = std::chrono::steady_clock::now();
   for (int sample = 0; sample < k_samples; ++sample) {

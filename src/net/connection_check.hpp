@@ -9,14 +9,14 @@
 
 namespace ddprun::net {
 
-// What the answering end of a check listens on; of the others only who knows the word is answered.
+// Length of a check's word: the answering end answers only connections that know the word.
 inline constexpr std::size_t k_check_word = 16;  // bytes
 
 // Answers until the process ends. `listener` listens, as bind_port leaves it.
 [[noreturn]] void answer_checks(const BoundSocket& listener, const std::string& word);
 
 struct MeasuredConnection {
-  std::string problem;      // why there is none: "connection refused"; empty: there is one
+  std::string problem;      // reason of a failure: "connection refused"; empty: connected
   int path_mtu = 0;         // bytes; 0: not known
   double latency = 0;       // seconds for a short message and its answer: the least of some
   double clock_offset = 0;  // seconds that the other end's clock is ahead
@@ -25,8 +25,8 @@ struct MeasuredConnection {
   bool stalled = false;  // short messages arrive, long ones do not
 };
 
-// `stream_for`: how long to send as much as there is room for; nothing: no rate is measured. Waits at most
-// `limit` for the connection, and as long again for each answer.
+// Measures a connection. `stream_for`: time to send as much as there is room for; nullopt: no rate is
+// measured. Waits at most `limit` for the connection, and as long again for each answer.
 MeasuredConnection measure_connection(const std::string& address, int port, const std::string& word,
                                       std::optional<Milliseconds> stream_for, Milliseconds limit);
 

@@ -95,7 +95,7 @@ class CoordinatorService::Impl : public Closable<Impl> {
   std::shared_ptr<AgentListener> listener_;
   std::map<rendezvous::ConnectionId, std::shared_ptr<Connection>> connections_;
   std::map<rendezvous::ConnectionId, int> links_;  // sockets of agents, as on_link was told
-  std::vector<std::shared_ptr<Connection>> told_;  // of the end, and have closed their side
+  std::vector<std::shared_ptr<Connection>> told_;  // peers that know the end and have closed their side
   int last_connection_ = rendezvous::k_local_connection.value;
   std::vector<Input> events_;
   std::optional<supervise::Cause> flushing_;
@@ -152,7 +152,7 @@ void CoordinatorService::Impl::close() {
   connections_.clear();
 }
 
-// The first event posts one call that runs after everything else that is ready in this wake-up.
+// Adds an event. The first one posts one call that runs after everything else that is ready in this wake-up.
 void CoordinatorService::Impl::add(Input event) {
   events_.push_back(std::move(event));
   if (events_.size() > 1) return;

@@ -20,19 +20,19 @@
 namespace ddprun::net {
 
 struct CoordinatorServiceSettings {
-  rendezvous::CoordinatorSettings coordinator;       // its port is filled in here
-  plan::Announcement announcement;                   // of this process' agent
-  std::optional<rendezvous::LaunchFailure> failure;  // it has nothing to start, and joins to tell so
-  std::optional<rendezvous::Survivor> survivor;      // what it was told by the coordinator before
+  rendezvous::CoordinatorSettings coordinator;       // settings whose port is filled in here
+  plan::Announcement announcement;                   // announcement of this process' agent
+  std::optional<rendezvous::LaunchFailure> failure;  // failure of an agent that joins only to report it
+  std::optional<rendezvous::Survivor> survivor;      // state received from the previous coordinator
   std::vector<int> ports;                            // the first free one is used; 0 is any
-  std::optional<BoundSocket> bound;                  // that one instead; it is closed in the end
+  std::optional<BoundSocket> bound;                  // used instead; it is closed in the end
   std::string launch_key;
   rendezvous::Authenticator authenticator;
   Milliseconds flush_timeout{
       5000};  // for the last messages to be taken, and for latecomers of a failed launch
   Milliseconds handshake_limit{10000};
-  LinkLimit host_timeout{k_host_timeout};  // how long an agent may be out of reach
-  std::string port_hint;                   // as in AgentListenerSettings
+  LinkLimit host_timeout{k_host_timeout};  // longest time that an agent may be out of reach
+  std::string port_hint;                   // same as in AgentListenerSettings
 };
 
 struct StoreOpened {
@@ -56,7 +56,7 @@ struct CoordinatorHooks {
   std::function<void(const events::Event&)> record;
   std::function<void(int socket, bool open)> on_link;        // to an agent: it is open, or about to be closed
   std::function<void(const std::string& text)> show_detail;  // each step of the rendezvous
-  // As in AgentListenerHooks, for a store that is reached on the very port the user gave.
+  // AgentListenerHooks::on_foreign, for a store that is reached on the very port the user gave.
   std::function<bool(Tcp::socket&, std::string& first_bytes)> on_foreign;
   // A connection that carries an agent's output, with what was read of it already.
   std::function<void(const rendezvous::lifeline::Output&, Tcp::socket, std::string first_bytes)> on_output;
@@ -73,12 +73,12 @@ class CoordinatorService final : public AgentLink {
 
   void start();
   void send(rendezvous::AgentMessage message) override;  // from this process' agent
-  // Whose a connection to the store is.
+  // Asks the agents which user owns a connection to the store.
   void ask_about(rendezvous::ClientQuestion question);
-  void note_connections(int count);     // of the store that serves this attempt
-  void note_job_end(TimePoint end);     // when the scheduler ends the job
-  void note_grace(Milliseconds grace);  // that the scheduler gives the workers to stop
-  void warn(int signal);                // that it does so soon
+  void note_connections(int count);     // connections to the store of this attempt
+  void note_job_end(TimePoint end);     // time at which the scheduler ends the job
+  void note_grace(Milliseconds grace);  // time that the scheduler gives the workers to stop
+  void warn(int signal);                // sends the workers this signal: the scheduler ends the job soon
   int port() const;                     // 0 when there is one agent
 
  private:

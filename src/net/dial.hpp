@@ -12,7 +12,7 @@ namespace ddprun::net {
 struct DialLimits {
   Milliseconds connect{3000};
   Milliseconds handshake{20000};   // a coordinator that thousands greet at once needs a while
-  LinkLimit link{k_host_timeout};  // as in watch_connection
+  LinkLimit link{k_host_timeout};  // passed to watch_connection
 };
 
 // Keeps itself alive while it works; `on_result` is called once, from the event loop, unless cancelled.

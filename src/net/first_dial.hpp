@@ -1,4 +1,4 @@
-// Dials all addresses of a front end at once; the first that shakes hands is it.
+// Dials all addresses of a front end at once, and uses the first that authenticates.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -14,7 +14,7 @@ namespace ddprun::net {
 
 class FirstDial {
  public:
-  // Called once, from the event loop, unless cancelled: done; or failed, with what each address said.
+  // Handler called once, from the event loop, unless cancelled: done; or failed, with what each address said.
   using OnResult = std::function<void(AuthenticationResult)>;
 
   FirstDial(boost::asio::io_context& context, rendezvous::FrontEndAddress front_end,

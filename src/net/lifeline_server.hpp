@@ -1,5 +1,4 @@
-// The front end's end of the lifelines: who of the agents is there, what they say, and signals to all of
-// them.
+// Lifelines at the front end: which agents are connected, their messages, and signals to all of them.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -19,7 +18,7 @@ class LifelineServer {
  public:
   struct Hooks {
     std::function<void(const rendezvous::lifeline::Hello& hello)> on_agent;
-    // What an agent that asks is to become; empty bytes where there is no such place.
+    // Returns the task of an agent that asks for one; empty bytes if there is no such place.
     std::function<std::string(const rendezvous::lifeline::Hello& hello)> make_task;
     std::function<void(const rendezvous::lifeline::Hello& hello, const rendezvous::lifeline::Ended& ended)>
         on_ended;
@@ -40,7 +39,7 @@ class LifelineServer {
   LifelineServer& operator=(const LifelineServer&) = delete;
 
   int port() const { return listener_->port(); }
-  // Agents that are there and have not told their end.
+  // Returns the number of agents that are connected and have not reported their end.
   std::size_t connected() const;
   void signal_all(const rendezvous::lifeline::Signal& signal);
   void close();
@@ -51,7 +50,7 @@ class LifelineServer {
     rendezvous::lifeline::Hello hello;
     bool greeted = false;
     bool ended = false;
-    int link = -1;  // as on_link was told
+    int link = -1;  // socket that on_link got
   };
 
   void admit(AuthenticationResult agent);
@@ -65,7 +64,7 @@ class LifelineServer {
   Hooks hooks_;
   Milliseconds host_timeout_;
   std::shared_ptr<AgentListener> listener_;
-  std::map<int, Peer> peers_;  // by order of arrival
+  std::map<int, Peer> peers_;  // in order of arrival
   int arrived_ = 0;
 };
 

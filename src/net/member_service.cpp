@@ -36,7 +36,7 @@ struct Opening {
 struct Probing {
   std::vector<std::string> addresses;
   std::vector<bool> reached;
-  std::vector<std::string> why;  // not
+  std::vector<std::string> why;  // reasons against
   std::size_t open = 0;
 };
 
@@ -95,19 +95,19 @@ class MemberService::Impl : public Closable<Impl> {
   MemberHooks hooks_;
   boost::asio::steady_timer timer_;
   CoordinatorSilence silence_;
-  int socket_ = -1;      // as on_link was told
+  int socket_ = -1;      // socket that on_link got
   std::string reached_;  // the coordinator's end of the connection, once joined
   int reached_port_ = 0;
-  std::string told_name_;                          // of its host, by itself
-  std::map<std::string, std::string> local_ends_;  // by address of the coordinator that this host has reached
+  std::string told_name_;                          // name of its host, from itself
+  std::map<std::string, std::string> local_ends_;  // own address towards each address of the coordinator
   std::optional<rendezvous::MemberJoin> join_;
   std::map<std::string, std::shared_ptr<WholeAnswer>> queries_;
   std::map<rendezvous::CandidateId, std::shared_ptr<Dial>> dials_;
   struct Told {
     std::string place;    // "10.0.0.1 port 29500"
-    std::string outcome;  // of the last dial
+    std::string outcome;  // outcome of the last dial
   };
-  std::map<rendezvous::CandidateId, Told> told_;  // what show_detail has heard of each candidate
+  std::map<rendezvous::CandidateId, Told> told_;  // shown by show_detail for each candidate
   std::vector<std::shared_ptr<Dial>> probes_;
   std::vector<std::shared_ptr<Dial>> output_dials_;
   bool output_asked_ = false;
@@ -168,7 +168,8 @@ void MemberService::Impl::tell_candidates() const {
   tell("looking for the coordinator: " + ddprun::join(ways, "; "));
 }
 
-// A candidate is tried again and again; only what differs from the time before is told.
+// Shows the outcome of a dial. A candidate is tried again and again; only a difference from the time before
+// is shown.
 void MemberService::Impl::tell_dial(rendezvous::CandidateId candidate, const std::string& outcome) {
   Told& told = told_[candidate];
   if (told.outcome == outcome) return;
@@ -212,7 +213,7 @@ void MemberService::Impl::look_up(const std::string& name) {
       }));
 }
 
-// Not at once: the actions that asked for it are still being performed.
+// Fails the look-up later: the actions that asked for it are still being performed.
 void MemberService::Impl::fail_lookup(const std::string& name, const std::string& why) {
   boost::asio::post(context_, while_open([this, name, why] {
                       perform(join_->on_resolve_failed(name, why, std::chrono::steady_clock::now()));
@@ -293,7 +294,7 @@ void MemberService::Impl::join(AuthenticationResult result) {
   join.reached = reached_;
   const std::string local = local_address(result.socket);
   local_ends_[reached_] = local;
-  // What was proven between the two hosts comes first.
+  // The address that was proven between the two hosts comes first.
   std::vector<std::string>& addresses = join.announcement.addresses;
   if (rendezvous::crosses_hosts(local)) {
     std::erase(addresses, local);
@@ -336,7 +337,8 @@ void MemberService::Impl::tell_silence(std::optional<Milliseconds> silence) {
   if (!again && hooks_.on_silence) hooks_.on_silence(coordinator(), silence);
 }
 
-// By hand nobody knows its name, so its address says more.
+// Returns the coordinator's name and address: in a launch by hand the name is unknown, and the address says
+// more.
 std::string MemberService::Impl::coordinator() const {
   const std::string& name = told_name_.empty() ? settings_.join.coordinator : told_name_;
   return name.empty() ? reached_ : fmt::format("{} ({})", name, reached_);
@@ -369,7 +371,8 @@ void MemberService::Impl::receive(const std::string& payload) {
   pass_on(message, received.ends);
 }
 
-// The coordinator is told that this agent has heard it, and its process outlives this connection.
+// Ends the connection in order: the coordinator is told that this agent has heard it, and its process
+// outlives this connection.
 void MemberService::Impl::part() {
   const std::shared_ptr<Connection> last = std::exchange(connection_, nullptr);
   close();
@@ -387,7 +390,8 @@ void MemberService::Impl::pass_on(const rendezvous::CoordinatorMessage& message,
   hooks_.on_message(message);
 }
 
-// The coordinator was reached there, and listens there as long as the job runs. What it says meanwhile waits.
+// Opens the connections for output. The coordinator was reached there, and listens there as long as the job
+// runs. What it says meanwhile waits.
 void MemberService::Impl::open_output() {
   const auto opening = std::make_shared<Opening>();
   opening->open = static_cast<std::size_t>(settings_.output_streams);
@@ -461,7 +465,7 @@ void MemberService::Impl::probe(const rendezvous::Probe& request) {
   }
 }
 
-// The coordinator may live, and must not take this for the end of this process.
+// Loses the coordinator, which may live and must not take this for the end of this process.
 void MemberService::Impl::lose(const std::string& what, const std::string& hint,
                                rendezvous::ConnectionEnd end) {
   if (closed_) return;

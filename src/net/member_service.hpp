@@ -22,27 +22,27 @@ struct MemberServiceSettings {
   std::string launch_key;
   rendezvous::Authenticator authenticator;
   plan::Announcement announcement;
-  std::optional<rendezvous::LaunchFailure> failure;  // it has nothing to start, and joins to tell so
-  std::optional<rendezvous::Survivor> survivor;      // it looks for another coordinator of its job
+  std::optional<rendezvous::LaunchFailure> failure;  // failure of an agent that joins only to report it
+  std::optional<rendezvous::Survivor> survivor;      // set if it looks for another coordinator of its job
   std::string version;
   int agents = 2;
-  // Of standard output and standard error, as connections to the coordinator: 2, 1 where both are one, or 0.
-  // They are made before the first Start is passed on.
+  // Number of connections to the coordinator for standard output and standard error: 2, 1 where both are one,
+  // or 0. They are made before the first Start is passed on.
   int output_streams = 0;
   DialLimits dial;  // its `link` is how long the coordinator may be out of reach
-  DialLimits probe{Milliseconds{3000}, Milliseconds{20000}};  // who has answered is there
+  DialLimits probe{Milliseconds{3000}, Milliseconds{20000}};  // an answer proves presence
   Milliseconds lookup_limit = k_lookup_limit;
-  // After joining, for the first word of the coordinator beyond its own join deadline.
+  // Time after joining for the first word of the coordinator beyond its own join deadline.
   Milliseconds start_margin{60000};
-  // For its answer to what it has to answer: a failure, the end of a stop, the wish to stop.
+  // Time for an answer of the coordinator: to a failure, the end of a stop, the wish to stop.
   Milliseconds answer_limit{60000};
 };
 
-// Where the coordinator is, or why that is not known; an empty reason: not yet.
+// Address of the coordinator, or the reason why it is not known; an empty reason: not yet.
 using ToldPlace = std::variant<rendezvous::CoordinatorPlace, std::string>;
 
-// Called from the event loop only, never from within start() or send(). All must be set but
-// look_at_rendezvous_file where there is none, on_output where no streams are wanted, and show_detail.
+// Handlers called from the event loop only, never from within start() or send(). All must be set except
+// look_at_rendezvous_file if there is none, on_output if no streams are wanted, and show_detail.
 struct MemberHooks {
   std::function<NameLookup(const std::string& name)> start_lookup;
   std::function<ToldPlace()> look_at_rendezvous_file;
@@ -51,7 +51,8 @@ struct MemberHooks {
   // The coordinator was not found or is lost: a sentence, and a hint that may be empty. Once, and the end.
   std::function<void(const std::string& what, const std::string& hint, rendezvous::ConnectionEnd end)>
       on_lost;
-  // Once after the last message: the coordinator's process has ended, or cannot be reached. May be unset.
+  // Called once after the last message: the coordinator's process has ended, or cannot be reached. May be
+  // unset.
   std::function<void()> on_coordinator_ended;
   // Sockets for as many streams as are wanted; none where one of them cannot be had, and why.
   std::function<void(std::vector<Tcp::socket> sockets, const std::string& why)> on_output;
@@ -73,7 +74,7 @@ class MemberService final : public AgentLink {
   MemberService& operator=(const MemberService&) = delete;
 
   void start();
-  // What the launcher's key-value space ended with; of no use any more once the coordinator is found.
+  // Passes the result of the launcher's key-value space; ignored once the coordinator is found.
   void on_key_value_space(const ToldPlace& told);
   void send(rendezvous::AgentMessage message) override;
   std::string local_end(const std::string& address) const override;

@@ -21,8 +21,8 @@ struct NameLookup {
 
 using OnAddresses = std::function<void(std::vector<std::string> addresses, std::string error)>;
 
-// Started; `on_addresses` is called once with addresses or a sentence, unless cancelled. The look-up ends
-// with the answer.
+// Starts a look-up; `on_addresses` is called once with addresses or a sentence, unless cancelled. The look-up
+// ends with the answer.
 std::shared_ptr<WholeAnswer> query_name(boost::asio::io_context& context, NameLookup lookup,
                                         Milliseconds limit, OnAddresses on_addresses);
 

@@ -1,5 +1,6 @@
-// What follows a handshake, sealed with the keys that came of it (libsodium's secretstream,
-// XChaCha20-Poly1305): nobody between the two ends can read, change, reorder, repeat or leave out a part.
+// Bytes after a handshake, sealed with the keys that came of it.
+// They are sealed by libsodium's secretstream, XChaCha20-Poly1305: no one between the two ends can read,
+// change, reorder, repeat or leave out a part.
 //
 //   a header of 24 bytes, once; then pieces: 32-bit big-endian length, that many bytes
 #pragma once
@@ -24,9 +25,9 @@ class SealedWriter {
   SealedWriter(SealedWriter&&) noexcept;
   SealedWriter& operator=(SealedWriter&&) noexcept;
 
-  // Bytes to send, in this order. `text` is not longer than k_max_piece.
+  // Seals the text. Returns the bytes to send, in this order. `text` is not longer than k_max_piece.
   std::string seal(std::string_view text);
-  // The same, appended to `bytes`.
+  // Does the same, appending to `bytes`.
   void seal(std::string_view text, std::string& bytes);
 
  private:
@@ -42,10 +43,10 @@ class SealedReader {
   SealedReader& operator=(SealedReader&&) noexcept;
 
   void append(std::string_view bytes);
-  // The text of the next whole piece; nothing when more bytes are needed; an error for a piece that is not
-  // the peer's next one, after which the stream cannot be used any more.
+  // Returns the text of the next whole piece; nothing when more bytes are needed; an error for a piece that
+  // is not the peer's next one, after which the stream cannot be used any more.
   std::variant<std::monostate, std::string, rendezvous::CodecError> next();
-  // What follows the pieces that were taken, where no more of them come.
+  // Takes the bytes behind the last piece, once no further piece comes.
   std::string take_rest();
 
  private:

@@ -46,7 +46,7 @@ Endpoint plain_endpoint(const sockaddr_storage& storage) {
   return {asio::ip::make_address_v4(asio::ip::v4_mapped, address), ntohs(six.sin6_port)};
 }
 
-// As the kernel keeps an address: 32-bit words in network order.
+// Address as the kernel keeps it: 32-bit words in network order.
 using Words = std::array<std::uint32_t, 4>;
 
 Words words_of(const asio::ip::address& address) {
@@ -86,7 +86,6 @@ DiagRequest make_request(const Endpoint& local, const Endpoint& remote) {
   return request;
 }
 
-// Closes when it goes.
 struct Descriptor {
   int number;
   ~Descriptor() {
@@ -94,7 +93,7 @@ struct Descriptor {
   }
 };
 
-// A row, or an errno: ENOENT for no such socket, and for a kernel that cannot look for one.
+// Returns a row, or an errno: ENOENT for no such socket, and for a kernel that cannot look for one.
 std::variant<SocketRow, int> ask_kernel(const Endpoint& local, const Endpoint& remote) {
   const Descriptor netlink{::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
   if (netlink.number < 0) return errno;
@@ -147,7 +146,8 @@ std::optional<SocketRow> find_in_tables(const Endpoint& local, const Endpoint& r
   return std::nullopt;
 }
 
-// A kernel that does not know of a connection's other end either cannot be asked.
+// Reports whether the kernel has found it. A kernel that does not know of a connection's other end either
+// cannot be asked.
 bool tells(const std::variant<SocketRow, int>& answer) { return std::holds_alternative<SocketRow>(answer); }
 
 rendezvous::Holder judge(const SocketRow& row, uid_t user) {
@@ -155,7 +155,7 @@ rendezvous::Holder judge(const SocketRow& row, uid_t user) {
   return row.user == user || row.user == 0 ? rendezvous::Holder::own : rendezvous::Holder::foreign;
 }
 
-// Whether a connection of our own can be found, where this host has the server's end too: else "no such
+// Reports whether a connection of our own is found while this host has the server's end too: if not, "no such
 // socket" means nothing.
 bool can_ask_kernel() {
   static const bool k_can = [] {
@@ -206,7 +206,8 @@ std::optional<TcpEnds> from_text(const rendezvous::StoreConnection& connection) 
   return ends;
 }
 
-// "  0: 0100007F:A1B2 0100007F:5000 01 00000000:00000000 00:00000000 00000000  1000  0 123456 ..."
+// Finds a row like "  0: 0100007F:A1B2 0100007F:5000 01 00000000:00000000 00:00000000 00000000  1000  0
+// 123456 ..."
 std::optional<SocketRow> find_in_socket_table(std::string_view text, const Endpoint& local,
                                               const Endpoint& remote) {
   constexpr std::size_t k_state = 3;

@@ -1,6 +1,6 @@
-// Whose process holds the other end of a TCP connection on this host, as its kernel tells: by
-// NETLINK_SOCK_DIAG (sock_diag(7), some 20 us a look-up, no privilege needed), else by /proc/net/tcp and
-// tcp6.
+// Owner of the other end of a TCP connection on this host, as its kernel shows it.
+// It is found by NETLINK_SOCK_DIAG (sock_diag(7), some 20 us a look-up, no privilege needed), else in
+// /proc/net/tcp and tcp6.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@ struct TcpEnds {
   }
 };
 
-// Of an accepted socket; nothing when its client is gone.
+// Returns the two ends of an accepted socket; nullopt when its client is gone.
 std::optional<TcpEnds> ends_of(int descriptor);
 rendezvous::StoreConnection as_text(const TcpEnds& ends);
 std::optional<TcpEnds> from_text(const rendezvous::StoreConnection& connection);
@@ -33,12 +33,12 @@ struct SocketRow {
   uid_t user = 0;
   bool open = false;
 };
-// The row with `local` and `remote` in the text of /proc/net/tcp or tcp6.
+// Finds the row with `local` and `remote` in the text of /proc/net/tcp or tcp6.
 std::optional<SocketRow> find_in_socket_table(std::string_view text,
                                               const boost::asio::ip::tcp::endpoint& local,
                                               const boost::asio::ip::tcp::endpoint& remote);
 
-// The client's end as this host knows it. `own` is for processes of `user` and of root.
+// Returns the holder of the client's end as this host knows it. `own` is for processes of `user` and of root.
 rendezvous::Holder find_holder(const TcpEnds& ends, uid_t user);
 
 }  // namespace ddprun::net

@@ -91,7 +91,7 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
     });
   }
 
-  // Who may not ask is closed before it gets a byte.
+  // Admits a client; one that may not ask is closed before it gets a byte.
   void admit(Local::socket socket) {
     ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
     if (clients_.size() >= k_most_clients || !hooks_.may_ask(socket.native_handle())) return;

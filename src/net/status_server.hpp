@@ -1,5 +1,5 @@
-// Answers processes of this user that ask over a unix socket how the job is: who connects gets one text, and
-// the end. Nothing is read from them.
+// Answers processes of this user that ask over a unix socket about the job.
+// Each connection gets one text, and the end. Nothing is read from it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -13,8 +13,8 @@ namespace ddprun::net {
 class StatusServer {
  public:
   struct Hooks {
-    std::function<bool(int descriptor)> may_ask;  // of who has connected
-    // Somebody asks: answer() is to be called, once for all that ask until then.
+    std::function<bool(int descriptor)> may_ask;  // judges the peer of a connection
+    // Called when a process asks: answer() is to be called, once for all that ask until then.
     std::function<void()> asked;
   };
 

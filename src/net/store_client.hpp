@@ -11,15 +11,15 @@ namespace ddprun::net {
 
 class StoreClient {
  public:
-  // Of the store at this numeric address. Throws Error naming it where it cannot be reached.
+  // Connects to the store at this numeric address. Throws Error naming it if it cannot be reached.
   StoreClient(std::string address, int port);
 
   // Throws Error where the store is gone.
   void set(const std::string& key, const std::string& value);
-  // Waits until the key is there; nothing when it is not within the limit.
+  // Waits until the key is there; nullopt when it is not within the limit.
   std::optional<std::string> get(const std::string& key, Milliseconds limit);
 
-  // This host's end of the connection.
+  // Returns this host's end of the connection.
   std::string local_address() const { return socket_.local_address(); }
 
  private:

@@ -7,7 +7,7 @@ namespace ddprun::net {
 namespace {
 
 constexpr std::size_t k_frame = 256 * 1024;
-// Beyond that a child is not heard, and a relay's clients wait.
+// Limit beyond which a child is not heard, and a relay's clients wait.
 constexpr std::size_t k_congested = 16 * 1024 * 1024;
 
 }  // namespace

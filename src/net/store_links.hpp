@@ -11,12 +11,13 @@
 
 namespace ddprun::net {
 
-// What a relay says before its parent is connected is kept.
+// Links of one store. Messages of a relay that has no parent yet are kept until it is connected.
 class StoreLinks {
  public:
   explicit StoreLinks(store::StoreEndpoint& endpoint) : endpoint_(endpoint) {}
 
-  // Whoever reads from the connection passes on its frames to hear(), and that it is drained.
+  // Adds the link of a relay below this one. The reader of the connection passes its frames to hear(), and
+  // calls note_drained().
   store::StoreLink add_child(std::shared_ptr<Connection> connection);
   void set_parent(std::shared_ptr<Connection> connection);
   void remove_child(store::StoreLink child);

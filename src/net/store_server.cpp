@@ -25,7 +25,7 @@ constexpr int k_reads_a_turn = 16;   // one busy client cannot keep the others w
 constexpr int k_busy_round = 8;      // with fewer events, looking again at once finds nothing as a rule
 constexpr int k_rounds_a_turn = 16;  // nor the store the rest of the program
 constexpr std::size_t k_reply_kept = 512 * 1024;
-constexpr std::size_t k_relay_holds = 256 * 1024 * 1024;  // of values
+constexpr std::size_t k_relay_holds = 256 * 1024 * 1024;  // bytes of values
 constexpr std::size_t k_short_turn = 32 * 1024;           // bytes read and written
 }  // namespace
 
@@ -74,7 +74,7 @@ void StoreServer::Impl::serve_ready() {
   wake_for_busy();
 }
 
-// One turn, if it is time for one.
+// Serves one turn, if it is time for one; reports whether it did.
 bool StoreServer::Impl::serve_busy() {
   if (busy_.empty()) return false;
   turn_began_ = Clock::now();
@@ -118,7 +118,8 @@ void StoreServer::Impl::serve_in_turn(store::StoreClient client, bool busy) {
   finish_turn(client);
 }
 
-// Where requests are left, whether they wait for a turn, for memory, or until an answer is read.
+// Keeps a connection that has requests left, whether they wait for a turn, for memory, or until an answer is
+// read.
 void StoreServer::Impl::finish_turn(store::StoreClient client) {
   if (endpoint_->starved(client)) {
     starved_.push_back(client);
@@ -132,7 +133,7 @@ void StoreServer::Impl::queue(store::StoreClient client) {
   if (!std::exchange(at(client).busy, true)) busy_.push_back(client);
 }
 
-// Those whose answer had no room have another try.
+// Retries the requests whose answers had no room.
 void StoreServer::Impl::feed_starved() {
   for (const store::StoreClient client : std::exchange(starved_, {})) {
     if (at(client).descriptor >= 0 && endpoint_->starved(client)) queue(client);
@@ -140,7 +141,7 @@ void StoreServer::Impl::feed_starved() {
   wake_for_busy();
 }
 
-// What is to be read waits where an answer is not read, or the turn is another's.
+// Watches the connection: requests are not read while an answer is unread, or the turn is another's.
 void StoreServer::Impl::watch(store::StoreClient client) {
   Connection& connection = at(client);
   const bool unread = !connection.unsent.empty();
@@ -150,8 +151,8 @@ void StoreServer::Impl::watch(store::StoreClient client) {
   control(EPOLL_CTL_MOD, connection.descriptor, events, static_cast<std::uint32_t>(client.value));
 }
 
-// An event may be stale: its connection closed, and its number given to another, earlier in the same round.
-// Then there is nothing to read or write, which does no harm.
+// Serves an event, which may be stale: its connection closed, and its number given to another, earlier in the
+// same round. Then there is nothing to read or write, which does no harm.
 void StoreServer::Impl::serve(const epoll_event& event) {
   if (event.data.u32 == k_listener) return accept_some();
   const store::StoreClient client{static_cast<int>(event.data.u32)};
@@ -172,7 +173,7 @@ void StoreServer::Impl::read_from(store::StoreClient client) {
   }
 }
 
-// False when the connection is closed.
+// Takes bytes of a client; false when the connection is closed.
 bool StoreServer::Impl::take(store::StoreClient client, std::string_view bytes) {
   std::optional<std::string> complaint;
   try {
@@ -254,7 +255,7 @@ void StoreServer::Impl::send_rest(store::StoreClient client) {
   feed_starved();
 }
 
-// `why` is empty when the peer ended the connection.
+// Drops a connection. `why` is empty when the peer ended it.
 void StoreServer::Impl::drop(store::StoreClient client, std::string_view why) {
   Connection& connection = at(client);
   if (!why.empty()) {

@@ -1,11 +1,11 @@
 // Hosts a c10d store on a TCP port, for the workers of one attempt.
 //
-// One thread, no timer while there is descriptor room, no wake-up while nobody speaks. All connections hang
+// One thread, no timer while there is descriptor room, no wake-up while no client sends. All connections hang
 // in an epoll set of the server's own and Asio watches that one descriptor, so a burst of requests costs Asio
 // one event, and a silent connection costs a table entry and no buffer. Answers to everything one read
 // brought leave in one write. A client that has not read an answer is not read from; one that wants more
 // memory than it may have, that sends what is no request, or that may not be here is closed; what it had half
-// sent touches nobody else.
+// sent has no effect on others.
 //
 // One whose turn took long, or brought more requests than a turn has, waits: such turns come one at a time,
 // and while others have short ones each is followed by as much time for these. So however many are busy, and
@@ -31,10 +31,10 @@ enum class Admission { yes, no, wait };
 
 struct StoreServerOptions {
   int port = 0;  // 0: any free one
-  // Who may connect (IPv4 as such, never mapped into IPv6). Unset: everyone.
+  // Decides which ends may connect (IPv4 as such, never mapped into IPv6). Unset: all.
   std::function<Admission(const TcpEnds&)> admit;
   int backlog = boost::asio::socket_base::max_listen_connections;  // the kernel caps it at somaxconn
-  // What clients before torch 2.2 are, where the installed torch was seen; else it is told from what they
+  // Dialect of clients before torch 2.2, if the installed torch was seen; else it is recognised by what they
   // send.
   std::optional<store::StoreDialect> old_dialect;
   store::StoreLimits limits;
@@ -44,7 +44,7 @@ struct StoreServerOptions {
   // Told in one line when the server closes a connection of its own accord or cannot accept, and whether for
   // want of memory. For logs; may be unset.
   std::function<void(const std::string& what, bool memory)> report;
-  // Called for each connection, with how many are open; may be unset.
+  // Handler called for each connection, with the number of open ones; may be unset.
   std::function<void(std::size_t)> connected;
 };
 
@@ -61,16 +61,17 @@ class StoreServer {
   // Serves a connection that was accepted, and whose first bytes were read, elsewhere. `admit` counts here
   // too.
   void adopt(boost::asio::ip::tcp::socket socket, std::string first_bytes);
-  // The end of waiting for this connection, if it waits.
+  // Ends the wait of this connection, if it waits.
   void decide(const TcpEnds& ends, bool allowed);
-  // Relays below it, and for a relay what is above it. Whoever hears from them calls flush() then.
+  // Returns the links to relays below it, and of a relay to the one above it. The reader of their messages
+  // calls flush() then.
   StoreLinks& links();
   void flush();
   // Ends the listener and all connections, at once.
   void close();
-  std::size_t connections() const;  // those of relays' clients too, as far as the relays needed them
+  std::size_t connections() const;  // includes those of relays' clients, as far as the relays needed them
   std::size_t memory_used() const;
-  bool reached() const;  // somebody who may connect has done so since it listens
+  bool reached() const;  // an admitted client has connected since it listens
 
  private:
   class Impl;

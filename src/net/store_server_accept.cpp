@@ -17,7 +17,7 @@
 namespace ddprun::net {
 namespace {
 
-// Descriptors may become free elsewhere in the program, which nobody tells us.
+// Pause before the next try: descriptors may become free elsewhere in the program, without a notice.
 constexpr std::chrono::milliseconds k_accept_pause{200};
 
 constexpr std::size_t k_descriptors_kept = 256;  // for the rest of the program
@@ -63,7 +63,7 @@ void StoreServer::Impl::accept_some() {
     if (descriptor < 0) {
       if (out_of_room(errno)) return pause_accepting(errno);
       if (errno == EAGAIN) return;
-      continue;  // that connection failed before we came to it
+      continue;  // the connection failed before it was accepted
     }
     admit(descriptor, {});
   }
@@ -80,8 +80,8 @@ void StoreServer::Impl::admit(int descriptor, std::string_view first_bytes) {
   ::close(descriptor);
 }
 
-// A host may have three times as many connections as it leaves free, so that there is always some for
-// another.
+// Reports whether a host may have one more: three times as many connections as it leaves free, so that there
+// is always some room for another host.
 bool StoreServer::Impl::room_for(const asio::ip::address& host) {
   const std::size_t taken = open_ + waiting_.size();
   const std::size_t left = max_connections_ > taken ? max_connections_ - taken : 0;

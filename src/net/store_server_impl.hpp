@@ -27,9 +27,9 @@ std::string error_text(int error);
 // Throws Error naming the port.
 BoundSocket listen_on(int port, int backlog);
 BoundSocket listen_on_loopback(int backlog);
-// By the limit of descriptors, of which some are kept for the rest of the program.
+// Returns the limit of descriptors, less some that are kept for the rest of the program.
 std::size_t connections_allowed();
-// Whether accept failed for want of something that may be there again later.
+// Reports whether accept failed for lack of a resource that may be there again later.
 bool out_of_room(int error);
 
 inline constexpr std::size_t k_read_size = 64 * 1024;
@@ -68,10 +68,10 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
  private:
   struct Connection {
     int descriptor = -1;
-    std::uint32_t events = EPOLLIN;  // as epoll knows them
-    bool busy = false;               // it waits for its turn in busy_
-    std::size_t sent = 0;            // of unsent
-    std::string unsent;              // what the kernel did not take
+    std::uint32_t events = EPOLLIN;  // same as in the kernel's epoll set
+    bool busy = false;               // waits for its turn in busy_
+    std::size_t sent = 0;            // bytes of unsent
+    std::string unsent;              // bytes that the kernel did not take
   };
   using Clock = std::chrono::steady_clock;
 
@@ -123,7 +123,7 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   std::size_t told_open_ = 0;  // to options_.connected
   // Turns of those that have much to do.
   std::deque<store::StoreClient> busy_;
-  std::vector<store::StoreClient> starved_;  // for them there is no memory now
+  std::vector<store::StoreClient> starved_;  // clients without memory for their answers now
   Clock::time_point turn_began_{};           // or a little earlier
   Clock::time_point others_until_{};
   std::size_t work_ = 0;         // bytes of this turn
@@ -131,8 +131,8 @@ class StoreServer::Impl : public std::enable_shared_from_this<Impl> {
   asio::steady_timer busy_timer_;
   std::size_t max_connections_;
   std::map<asio::ip::address, std::size_t> of_host_;  // connections
-  std::vector<Connection> connections_;               // by client number
-  std::vector<asio::ip::address> hosts_;              // by client number
+  std::vector<Connection> connections_;               // indexed by client number
+  std::vector<asio::ip::address> hosts_;              // indexed by client number
   std::map<TcpEnds, Waiting> waiting_;
   // Used again from read to read.
   std::array<char, k_read_size> input_;

@@ -60,8 +60,8 @@ Probes probes_for(const LinkLimit& limit) {
 
 }  // namespace
 
-// Else one probe more than fit, since the last of those that do may be lost to a cut that is shorter, and the
-// pause before the first.
+// Returns the limit if it is exact; else the time of one probe more than fit, since the last of those that do
+// may be lost to a cut that is shorter, and the pause before the first.
 Milliseconds longest_silence(const LinkLimit& limit) {
   if (limit.exact) return limit.time;
   const Milliseconds pause = rendezvous::probe_pause(limit.time);

@@ -27,7 +27,7 @@ std::string describe_number(int error) {
   return describe_error(boost::system::error_code(error, boost::system::system_category()));
 }
 
-// Whether it is ready before the deadline.
+// Reports whether it is ready before the deadline.
 bool wait_until_ready(int descriptor, short events, TimePoint deadline) {
   while (true) {
     const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());

@@ -12,23 +12,25 @@ namespace ddprun::net {
 class TimedSocket {
  public:
   TimedSocket() = default;
-  // One that is connected, and does not block; it is ours now.
+  // Takes over a connected socket that does not block.
   explicit TimedSocket(int connected) : descriptor_(connected) {}
   ~TimedSocket();
   TimedSocket(TimedSocket&& other) noexcept;
   TimedSocket& operator=(TimedSocket&& other) noexcept;
 
-  // To a numeric address. Empty, or why there is no connection: "connection refused", "no answer".
+  // Connects to a numeric address. Returns an empty text, or the reason of a failure: "connection refused",
+  // "no answer".
   std::string connect(const std::string& address, int port, Milliseconds limit);
 
-  // All of it, or false: the connection has failed or the time is over, and it is of no further use.
+  // Writes all of it, or returns false: the connection has failed or the time is over, and it is of no
+  // further use.
   bool write(std::string_view bytes, Milliseconds limit);
   bool read(char* target, std::size_t size, Milliseconds limit);
-  // What has come, at most that much; 0: nothing within the limit, negative: it has failed or ended.
+  // Reads what has come, at most that much; 0: nothing within the limit, negative: it has failed or ended.
   std::ptrdiff_t read_some(char* target, std::size_t most, Milliseconds limit);
-  // What can be written at once: 0 when nothing could be within the limit, negative when it has failed.
+  // Writes what can be written at once; 0: nothing within the limit, negative: it has failed.
   std::ptrdiff_t write_some(std::string_view bytes, Milliseconds limit);
-  // The peer reads the end behind what was written.
+  // Ends writing: the peer reads the end behind what was written.
   bool end_writing();
 
   std::string local_address() const;

@@ -22,7 +22,7 @@ void call_after(boost::asio::steady_timer& timer, Milliseconds pause, Call call)
   call_when_due(timer, std::move(call));
 }
 
-// Where there is no time, what the timer had is cancelled.
+// Sets the timer to call at that time; without a time, cancels what it had.
 template <class Call>
 void call_at(boost::asio::steady_timer& timer, std::optional<TimePoint> time, Call call) {
   if (!time) return void(timer.cancel());

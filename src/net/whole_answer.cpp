@@ -12,7 +12,7 @@ WholeAnswer::WholeAnswer(boost::asio::io_context& context, int descriptor, std::
                          std::optional<Milliseconds> limit, OnRead on_read)
     : most_(most), limit_(limit), on_read_(std::move(on_read)), descriptor_(context), timer_(context) {
   error_code ignored;
-  descriptor_.assign(descriptor, ignored);  // where there is none the first read fails
+  descriptor_.assign(descriptor, ignored);  // if invalid, the first read fails
 }
 
 void WholeAnswer::start() {

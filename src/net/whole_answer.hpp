@@ -17,16 +17,17 @@ namespace ddprun::net {
 // Keeps itself alive while it works.
 class WholeAnswer : public std::enable_shared_from_this<WholeAnswer> {
  public:
-  // Called once, unless cancelled: what was read by the end, at most a little more than `most` bytes, or by
-  // the end of `limit`, where that came first.
+  // Handler called once, unless cancelled: with what was read by the end, at most a little more than `most`
+  // bytes, or by the end of `limit`, if that came first.
   using OnRead = std::function<void(std::string text, bool timed_out)>;
 
-  // `descriptor` stays its owner's, who keeps it until `on_read` is called or cancel() has been.
+  // Begins to read. `descriptor` stays its owner's, who keeps it until `on_read` is called or cancel() has
+  // been.
   WholeAnswer(boost::asio::io_context& context, int descriptor, std::size_t most,
               std::optional<Milliseconds> limit, OnRead on_read);
   void start();
   void cancel();
-  const std::string& text() const { return text_; }  // what was read so far
+  const std::string& text() const { return text_; }  // text read so far
 
  private:
   void read();

@@ -34,7 +34,7 @@ constexpr std::array<std::pair<const char*, BindMode>, 7> k_words{{{"auto", Bind
                                                                    {"exclusive", BindMode::exclusive},
                                                                    {"core-complex", BindMode::core_complex}}};
 
-// "0-7,64-71" in any order; a CPU that is listed twice counts once.
+// Parses "0-7,64-71" in any order; a CPU that is listed twice counts once.
 std::optional<Cpus> parse_list(std::string_view text) {
   Cpus cpus;
   for (const std::string& part : split(text, ',')) {
@@ -79,7 +79,7 @@ std::optional<Cpus> parse_mask(std::string_view text) {
   return cpus;
 }
 
-// How one of the forms with lists is written.
+// Form of a choice that has lists.
 struct Form {
   char separator;
   const char* noun;

@@ -1,4 +1,4 @@
-// What the user said about binding: --bind, --numa-binding, --membind.
+// Choice of binding: --bind, --numa-binding, --membind.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 namespace ddprun::options {
 
 enum class BindMode {
-  automatic,     // as near, and a share of the cores that are near no GPU; without GPUs an even split
+  automatic,     // near, and a share of the cores that are near no GPU; without GPUs an even split
   near,          // the cores near the worker's GPUs, shared out, and no others
-  none,          // nothing is bound, no topology is read
+  none,          // no binding; no topology is read
   node,          // all CPUs of the GPU's NUMA node
   socket,        // all CPUs of that node's package
   exclusive,     // disjoint slices of the node's physical cores
   core_complex,  // one shared L3 each
-  lists,         // as written
+  lists,         // the CPUs listed
 };
 
 struct BindChoice {
@@ -26,6 +26,7 @@ struct BindChoice {
   friend bool operator==(const BindChoice&, const BindChoice&) = default;
 };
 
+// Parses the value of --bind:
 // auto | near | none | node | socket | exclusive | core-complex
 // core:LIST[:LIST...]   cores by the kernel's number of any of their CPUs, siblings included; a list a worker
 // cpu:LIST[:LIST...]    exactly these CPUs; also list:..., as PALS' --cpu-bind writes it

@@ -14,7 +14,7 @@ struct CheckOptions {
   std::string exclude_file;  // --exclude-file: gets the names of nodes that fail, one a line
 };
 
-// "table", "json", "deep", "auto", or several with commas as in "deep,json". Throws UsageError.
+// Parses "table", "json", "deep", "auto", or several with commas as in "deep,json". Throws UsageError.
 CheckOptions parse_check(const std::string& text, const std::string& origin);
 
 }  // namespace ddprun::options

@@ -30,10 +30,10 @@ constexpr std::array<ContainerProgram, 6> k_container_programs{
 
 constexpr const char* k_container_hint = "as in --container 'apptainer exec --nv image.sif'";
 
-// One word of a command line while it is read.
+// Reader of one word of a command line.
 class WordReader {
  public:
-  // Outside quotes a blank ends the word.
+  // Reads a character; outside quotes a blank ends the word.
   void read(char c) {
     if (escaped_) {
       add(c);

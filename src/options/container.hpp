@@ -1,5 +1,4 @@
-// --container: a command that starts each worker inside a container, and how the worker's variables get
-// there.
+// --container: a command that starts each worker inside a container, with the worker's variables.
 #pragma once
 
 #include <string>
@@ -10,7 +9,7 @@
 
 namespace ddprun::options {
 
-// How a program that starts containers hands variables on.
+// Ways in which a program that starts containers passes variables on.
 enum class ContainerKind {
   passes_all,  // Charliecloud, Shifter, Sarus, ...: the environment goes in as it is
   prefixed,    // Apptainer, Singularity: X inside is APPTAINERENV_X outside, whatever --cleanenv removes
@@ -25,18 +24,19 @@ struct Container {
   friend bool operator==(const Container&, const Container&) = default;
 };
 
-// Words as a shell splits them, with '...', "..." and backslashes, but nothing expanded. Throws UsageError
-// for an open quote, for no word, and for a podman or docker whose words have neither run nor exec.
+// Parses words as a shell splits them, with '...', "..." and backslashes, but nothing expanded. Throws
+// UsageError for an open quote, for no word, and for a podman or docker whose words have neither run nor
+// exec.
 Container parse_container(const std::string& text, const std::string& origin);
 
-// Whether a variable of ddprun's own environment is carried in beside those that ddprun sets: of torch, its
-// communication, threads and visible devices.
+// Reports whether a variable of ddprun's own environment is passed in beside those that ddprun sets: of
+// torch, its communication, threads and visible devices.
 bool enters_container(std::string_view name);
 
-// The container's words, then `command`; the command alone where there is no container.
+// Returns the container's words, then `command`; the command alone if there is no container.
 std::vector<std::string> wrap_in_container(const Container& container, std::vector<std::string> command);
 
-// A wrapped command with -e NAME for each of `names`, where the kind needs that.
+// Returns a wrapped command with -e NAME for each of `names`, if the kind needs that.
 std::vector<std::string> name_variables(const Container& container, std::vector<std::string> command,
                                         const std::vector<std::string>& names);
 

@@ -33,7 +33,8 @@ bool is_ipv4(std::string_view text) {
          });
 }
 
-// RFC 4291, 2.2, with an optional "%scope": eight groups, or fewer and one "::"; the last two may be IPv4.
+// Follows RFC 4291, 2.2, with an optional "%scope": eight groups, or fewer and one "::"; the last two may be
+// IPv4.
 bool is_ipv6(std::string_view text) {
   const std::size_t scope = text.find('%');
   if (scope != std::string_view::npos && !is_host_name(text.substr(scope + 1))) return false;

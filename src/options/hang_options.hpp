@@ -1,4 +1,4 @@
-// What is done about ranks that hang: --hang-timeout and the options beside it, as values.
+// Options for ranks that hang: --hang-timeout and those beside it, as values.
 #pragma once
 
 #include <array>
@@ -16,16 +16,16 @@ inline std::string_view name_of(OnHang action) {
 }
 
 struct HangTimeout {
-  bool automatic = false;  // from the longest silence of the run itself
-  Milliseconds time{0};    // else
+  bool automatic = false;  // derived from the longest silence of the run itself
+  Milliseconds time{0};    // time-out, unless automatic
 };
 
 inline constexpr Milliseconds k_shortest_hang_timeout{1000};
 
 struct HangOptions {
   Sourced<bool> inspect = by_default(true);             // --no-inspect
-  std::optional<Sourced<HangTimeout>> timeout{};        // --hang-timeout; nothing: not looked for
-  std::optional<Sourced<OnHang>> action{};              // nothing: restart where restarts are left, else stop
+  std::optional<Sourced<HangTimeout>> timeout{};        // --hang-timeout; nullopt: not looked for
+  std::optional<Sourced<OnHang>> action{};              // nullopt: restart while restarts are left, else stop
   std::optional<Sourced<Milliseconds>> exit_barrier{};  // --exit-barrier-timeout
 };
 

@@ -24,7 +24,7 @@ UsageError conf_error(const std::string& origin, const std::string& why) {
 
 bool is_quote(char c) { return c == '\'' || c == '"'; }
 
-// The text without one pair of quotes around it.
+// Returns the text without one pair of quotes around it.
 std::string_view unquote(std::string_view text) {
   text = trim(text);
   if (text.size() < 2 || !is_quote(text.front()) || text.back() != text.front()) return text;
@@ -32,7 +32,7 @@ std::string_view unquote(std::string_view text) {
   return inner.find(text.front()) == std::string_view::npos ? trim(inner) : text;
 }
 
-// Pieces between commas that are not in quotes; nothing when a quote is not closed.
+// Returns the pieces between commas that are not in quotes; nullopt when a quote is not closed.
 std::optional<std::vector<std::string>> split_outside_quotes(std::string_view text) {
   std::vector<std::string> pieces(1);
   char open = '\0';

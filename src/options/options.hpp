@@ -1,5 +1,5 @@
-// What the user asked for, from the command line and PET_ variables, as a value. The grammar of single
-// options is here and pure; app/command_line turns argv into it.
+// Options of the user, from the command line and PET_ variables, as a value.
+// The grammar of single options is here and pure; command_line turns argv into it.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace ddprun::options {
 
 enum class WorkersKind { unset, number, auto_count, gpu, cpu, xpu };  // --nproc-per-node
 
-inline constexpr int k_max_workers = 4096;  // of one ddprun; as many as it may announce to the others
+inline constexpr int k_max_workers = 4096;  // limit for one ddprun; as many as it may announce to the others
 
 struct WorkersPerNode {
   WorkersKind kind = WorkersKind::unset;
@@ -37,7 +37,7 @@ struct WorkersPerNode {
   std::string origin;  // "--nproc-per-node", "PET_NPROC_PER_NODE"
 };
 
-// What was given for an option, wherever it was.
+// Values given for options, from any source.
 using GivenOptions = std::map<std::string, Sourced<std::string>>;
 
 enum class StatusForm { table, json };
@@ -45,11 +45,11 @@ enum class DryRun { off, text, json, env, svg };
 enum class Discovery { automatic, pmi, file };  // --rdzv: how members learn where the coordinator is
 enum class StoreHost { agent, worker };         // --store: who listens on MASTER_PORT
 
-// When a node that comes while the job runs is taken in, where --nnodes has room for it.
+// Time at which a node that comes while the job runs is taken in, if --nnodes has room for it.
 enum class Grow { now, at_restart, never };
 
 struct Options {
-  GivenOptions given;  // as text, for --print-config
+  GivenOptions given;  // values as text, for --print-config
   allocation::PlaceOptions place;
   WorkersPerNode workers;
 
@@ -66,9 +66,9 @@ struct Options {
   RestartOptions restarts;
   HangOptions hang;
   TimeLimitOptions time_limit;
-  // MIN of --nnodes MIN:MAX, place.nodes is MAX; nothing: the number of nodes is fixed.
+  // MIN of --nnodes MIN:MAX, place.nodes is MAX; nullopt: the number of nodes is fixed.
   std::optional<Sourced<int>> least_nodes;
-  Sourced<int> spares = by_default(0);  // of the nodes: they wait to take a lost one's place
+  Sourced<int> spares = by_default(0);  // number of nodes that wait to replace a lost one
   Sourced<Grow> grow = by_default(Grow::now);
   Sourced<Milliseconds> last_call = by_default(Milliseconds{30000});  // for the others, once MIN have come
   Sourced<Milliseconds> shutdown_timeout = by_default(Milliseconds{30000});  // grace between TERM and KILL
@@ -120,7 +120,7 @@ struct Options {
   bool print_config = false;
   bool quiet = false;
 
-  std::vector<allocation::Notice> notices;  // what was accepted without effect, and why; shown by --verbose
+  std::vector<allocation::Notice> notices;  // options without effect, with the reason; shown by --verbose
 };
 
 struct NodeRange {
@@ -131,31 +131,31 @@ struct NodeRange {
 // Every parser below throws UsageError for anything outside its grammar, with a sentence that begins with
 // `origin` (the option or the variable the text came from) and a hint that shows the right form.
 
-// "4" or "2:4", 1 <= MIN <= MAX.
+// Parses "4" or "2:4", 1 <= MIN <= MAX.
 NodeRange parse_node_range(const std::string& text, const std::string& origin);
-// A number from 1 to k_max_workers, or "auto", "gpu", "cpu", "xpu".
+// Parses a number from 1 to k_max_workers, or "auto", "gpu", "cpu", "xpu".
 WorkersPerNode parse_workers_per_node(const std::string& text, const std::string& origin);
 
 struct Endpoint {
   std::string host;         // without brackets
   std::optional<int> port;  // 0 .. 65535; 0 is torchrun's "any free port"
 };
-// "host", "host:port", "[v6]", "[v6]:port", "v6".
+// Parses "host", "host:port", "[v6]", "[v6]:port", "v6".
 Endpoint parse_endpoint(const std::string& text, const std::string& origin);
-// The same without a port: the value of --master-addr.
+// Parses the same without a port: the value of --master-addr.
 std::string parse_host(const std::string& text, const std::string& origin);
 
-// "k=v,k=v", the whole or any part in quotes (torchrun's own tests quote the whole inside one argument);
-// unknown keys are kept; an empty value is a UsageError. Of equal keys the last one counts.
+// Parses "k=v,k=v", the whole or any part in quotes (torchrun's own tests quote the whole inside one
+// argument); unknown keys are kept; an empty value is a UsageError. Of equal keys the last one counts.
 std::map<std::string, std::string> parse_rendezvous_conf(const std::string& text, const std::string& origin);
 
-// "SIGTERM,INT,15" -> numbers in that order, each once; unknown names are a UsageError that suggests the
-// right one, and so are signals that cannot mean "stop" (KILL, STOP, CHLD).
+// Parses "SIGTERM,INT,15" to numbers in that order, each once; unknown names are a UsageError that suggests
+// the right one, and so are signals that cannot mean "stop" (KILL, STOP, CHLD).
 std::vector<int> parse_signals(const std::string& text, const std::string& origin);
 std::optional<int> parse_signal(std::string_view text);  // "USR1", "SIGUSR1", "10"
 std::string signal_name(int number);                     // "SIGSEGV", "SIGRTMIN+1", "signal 99"
 
-// Whether the job goes on without a node that is lost.
+// Reports whether the job continues without a node that is lost.
 inline bool outlives_nodes(const Options& options) {
   return options.least_nodes.has_value() || options.spares.value > 0;
 }

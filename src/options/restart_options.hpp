@@ -1,4 +1,4 @@
-// When a failure is answered with a restart: --restart-policy and the options beside it, as values.
+// Options for the answer to a failure, as values: --restart-policy and those beside it.
 #pragma once
 
 #include <array>
@@ -27,12 +27,11 @@ struct RestartOptions {
   Sourced<Milliseconds> backoff = by_default(Milliseconds{0});               // up to k_longest_backoff
   Sourced<bool> standby = by_default(false);                                 // --standby
   std::size_t standbys = SIZE_MAX;                                           // --standby N: of a host at most
-  Sourced<std::uint64_t> standby_memory =
-      by_default(std::uint64_t{2} << 30U);  // of each interpreter, in bytes
+  Sourced<std::uint64_t> standby_memory = by_default(std::uint64_t{2} << 30U);  // bytes of each interpreter
 };
 
-// "3" or "3,64,137", each from 1 to 255 -> ascending, each once. Throws UsageError, also for a range, with a
-// sentence that begins with `origin`.
+// Parses "3" or "3,64,137", each from 1 to 255, to ascending codes, each once. Throws UsageError, also for a
+// range, with a sentence that begins with `origin`.
 std::vector<int> parse_exit_codes(const std::string& text, const std::string& origin);
 
 }  // namespace ddprun::options

@@ -29,7 +29,7 @@ constexpr NamedSignal k_signals[] = {
     {"SIGPWR", SIGPWR},       {"SIGSYS", SIGSYS},   {"SIGSTKFLT", SIGSTKFLT}, {"SIGPOLL", SIGPOLL},
 };
 
-// "RTMIN+2", "RTMAX-1", "RTMIN"; the name comes in capitals and without SIG.
+// Parses "RTMIN+2", "RTMAX-1", "RTMIN"; the name comes in capitals and without SIG.
 std::optional<int> parse_real_time(std::string_view name) {
   const bool from_least = name.starts_with("RTMIN");
   if (!from_least && !name.starts_with("RTMAX")) return std::nullopt;
@@ -53,7 +53,7 @@ std::string suggest_signal(std::string_view text) {
                : "name signals as in SIGTERM,SIGUSR1 or by number; kill -l lists them";
 }
 
-// KILL and STOP cannot be caught; CHLD comes whenever a worker ends.
+// Reports whether it can mean "stop": KILL and STOP cannot be caught; CHLD comes whenever a worker ends.
 bool can_mean_stop(int number) { return number != SIGKILL && number != SIGSTOP && number != SIGCHLD; }
 
 }  // namespace

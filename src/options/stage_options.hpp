@@ -1,4 +1,4 @@
-// --stage: what is copied to the hosts before the workers start.
+// Paths that are copied to the hosts before the workers start (--stage).
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 namespace ddprun::options {
 
 struct StageOptions {
-  std::vector<std::string> paths;  // as given, in their order
+  std::vector<std::string> paths;  // paths as given, in their order
   std::string to;                  // --stage-to: a folder of each host; empty: TMPDIR, else /dev/shm
   bool keep = false;               // --stage-keep: for the next job
 };

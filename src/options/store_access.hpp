@@ -1,3 +1,4 @@
+// Access to the workers' store (--store-access).
 #pragma once
 
 namespace ddprun::options {

@@ -12,10 +12,10 @@ struct StoreTree {
 };
 
 inline constexpr int k_max_fan_out = 1024;
-// Where nothing is said: with fewer workers one store is as fast (scripts/bench/scale).
+// Number of workers from which relays are the default: with fewer one store is as fast (scripts/bench/scale).
 inline constexpr int k_workers_for_tree = 512;
 
-// In a job that is expected to have so many workers.
+// Reports whether relays are used in a job that is expected to have so many workers.
 inline bool wants_tree(const StoreTree& tree, int workers) {
   if (tree.form != StoreTree::Form::automatic) return tree.form == StoreTree::Form::tree;
   return workers >= k_workers_for_tree;

@@ -1,5 +1,4 @@
-// What is done before the scheduler ends the job, and whether it runs again: --signal-before-end, --requeue
-// and the options beside them, as values.
+// Options for the end of a job's time, as values: --signal-before-end, --requeue and those beside them.
 #pragma once
 
 #include <optional>
@@ -23,7 +22,7 @@ struct TimeLimitOptions {
   Sourced<Milliseconds> min_attempt = by_default(Milliseconds{0});        // --min-attempt-time
 };
 
-// "USR1@120", "SIGTERM@2m", "USR1" (60 s before). Throws UsageError with a sentence that begins with
+// Parses "USR1@120", "SIGTERM@2m", "USR1" (60 s before). Throws UsageError with a sentence that begins with
 // `origin`.
 SignalBeforeEnd parse_signal_before_end(const std::string& text, const std::string& origin);
 

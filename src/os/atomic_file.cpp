@@ -31,7 +31,7 @@ std::string name_beside(const std::string& name) {
   return fmt::format("{}.{:02x}.tmp", name, fmt::join(bytes, ""));
 }
 
-// Where a name leads to.
+// Destination of a name.
 struct Destination {
   explicit Destination(const std::string& path) : walked(walk_path(path)) {
     if (!walked.problem.empty()) return;
@@ -49,11 +49,11 @@ struct Destination {
 
   WalkedPath walked;
   struct stat folder {};
-  int descriptor = -1;       // of this process, where the name stands for it
+  int descriptor = -1;       // descriptor of this process that the name stands for
   bool replaceable = false;  // a file that another one can be renamed to, or none yet
 };
 
-// What was opened counts, not what had the name before.
+// Returns the reason against the file as opened, whatever had the name before; empty: none.
 std::string why_refused(const Destination& destination, const Fd& file) {
   struct stat status {};
   if (destination.walked.in_proc || ::fstat(file.get(), &status) != 0) return {};

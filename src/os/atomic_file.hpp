@@ -16,7 +16,7 @@ namespace ddprun::os {
 
 struct OpenedFile {
   Fd file;
-  std::string problem;        // why there is none, in words
+  std::string problem;        // reason why there is none
   bool lacks_reader = false;  // it is a named pipe that nobody reads yet
 };
 
@@ -26,13 +26,13 @@ struct OpenedFile {
 // O_NONBLOCK.
 OpenedFile open_to_append(const std::string& path);
 
-// Whether another file can be renamed to it, or there is none yet: no device, pipe or descriptor.
+// Reports whether another file can be renamed to it, or there is none yet: no device, pipe or descriptor.
 bool is_replaceable(const std::string& path);
 
 // Writes beside it, then renames; behind a symbolic link. A device, a pipe and a descriptor (/dev/null,
 // /dev/stdout) are written to as they are. Why not, in words; empty: done. Mode 0666 and the umask.
 std::string replace_file(const std::string& path, std::string_view text);
-// The same; throws system_failure(), "cannot write PATH: no space left on device".
+// Does the same; throws system_failure(), "cannot write PATH: no space left on device".
 void write_file(const std::string& path, std::string_view text);
 
 // Replaces a file by what `make` makes of what it holds, `limit` bytes at most, while no other process does
@@ -44,9 +44,10 @@ std::string update_file(const std::string& path, std::size_t limit,
 std::string append_line(const std::string& path, const std::string& line);
 
 inline constexpr const char* k_not_read = "its reader does not read";
-// Where a write has to wait for a reader it calls `waits`, if there is one, and waits; else for
-// k_reader_limit at most. 0, or errno: ETIME for such a reader, which is k_not_read in words.
+// Limit of write_waiting() without `waits`.
 inline constexpr Milliseconds k_reader_limit{3000};
+// Writes all of it. If it has to wait for a reader it calls `waits`, if there is one, and waits; else for
+// k_reader_limit at most. Returns 0 or errno: ETIME for such a reader, which is k_not_read in words.
 int write_waiting(const Fd& file, std::string_view text, const std::function<void()>& waits);
 
 }  // namespace ddprun::os

@@ -28,7 +28,8 @@ constexpr rlim_t k_open_files = 65536;  // a hard limit may be a milliard, and o
 constexpr unsigned k_close_range_unshare = 1U << 1U;           // CLOSE_RANGE_UNSHARE of linux/close_range.h
 constexpr std::size_t k_most_unread = std::size_t{16} << 20U;  // a peer may send without end
 
-// One of them may be closed by now: it served to read the list. Without /proc: none.
+// Returns the open descriptors. One of them may be closed by now: it served to read the list. Without /proc:
+// none.
 std::vector<int> open_descriptors() {
   std::vector<int> open;
   for (const std::string& name : list_folder("/proc/self/fd"))
@@ -223,7 +224,7 @@ bool wait_until_ready(int descriptor, TimePoint deadline, short events) {
     pollfd polled{descriptor, events, 0};
     const int ready =
         ::poll(&polled, 1, static_cast<int>(std::clamp<Milliseconds::rep>(left.count(), 0, 1 << 30)));
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // who reads or writes sees why
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // the next read or write gives errno
     if (ready == 0 && now() >= deadline) return false;
   }
 }

@@ -23,50 +23,50 @@ struct Pipe {
 
 Fd open_null();  // /dev/null, to read and to write
 
-// Both ends close-on-exec and blocking. Throws Error when descriptors have run out.
+// Makes a pipe with both ends close-on-exec and blocking. Throws Error when descriptors have run out.
 Pipe make_pipe();
-// How much a pipe holds at most, in bytes; that of a usual one for what is no pipe.
+// Returns the capacity of a pipe in bytes; that of a usual one for other files.
 std::size_t pipe_capacity(int descriptor);
-// What is in the pipe of this write end, which has to be ours, and was read by nobody; it is there no more.
-// Also when no reader is left.
+// Takes the unread bytes out of the pipe of this write end, which has to be ours, also when no reader is
+// left.
 std::string read_unread(int pipe_writer);
 // Throws Error when descriptors have run out.
 Fd duplicate(int descriptor);
 
-// Whether both lead to one file, terminal or pipe.
+// Reports whether both lead to one file, terminal or pipe.
 bool same_file(int one, int other);
 
 // Opens /dev/null for each of 0, 1 and 2 that is closed, so that no socket of ours ever becomes "stdout".
 // The first thing main does.
 void ensure_standard_descriptors();
 
-// What was shared with another process (CLONE_FILES) is ours alone from now on. False where the system
+// Gives this process a table of descriptors of its own if it was shared (CLONE_FILES). False if the system
 // refuses that.
 bool unshare_descriptors();
 
-// For a helper process: leaves it with `kept`, close-on-exec, as its only descriptors beyond /dev/null as 0,
-// 1 and 2; returns them in their order. Ends the process where that cannot be done.
+// Leaves a helper process with `kept`, close-on-exec, as its only descriptors beyond /dev/null as 0, 1 and 2;
+// returns them in their order. Ends the process if that cannot be done.
 std::vector<int> close_all_but(const std::vector<int>& kept);
 int close_all_but(int kept);
-// Likewise with none.
+// Does the same and keeps none.
 void close_all();
 // For a helper process that uses descriptors which this program was started with, by their names: closes all
 // others but `kept`.
 void close_own_descriptors(int kept);
-// The sockets connected by TCP that are open now, by their inode numbers.
+// Returns the sockets connected by TCP that are open now, by their inode numbers.
 std::set<std::uint64_t> capture_connections();
-// Likewise with these, without what is `foreign`.
+// Does the same and keeps these, except those in `foreign`.
 void close_all_but_connections(const std::set<std::uint64_t>& foreign);
-// Likewise with none, but the peers of connections read an end. Of one with something unread they would read
-// a reset, as of a process that lives.
+// Does the same and keeps none, but the peers of connections read an end. Of one with unread bytes they would
+// read a reset, as from a process that lives.
 void end_connections();
 
 // Raises our soft limit of open files, of which every worker takes some here, towards the hard one. Returns
 // what it was, for the workers (select(2) breaks beyond 1024). Empty: nothing was changed.
 std::optional<std::uint64_t> raise_open_files_limit();
 
-// What we were started with beyond 0, 1, 2 and would pass on: all without close-on-exec. Meant for the start
-// of the program, before anything else opens descriptors.
+// Returns the descriptors beyond 0, 1, 2 that we were started with and would pass on: all without
+// close-on-exec. Meant for the start of the program, before anything else opens descriptors.
 std::vector<int> capture_inherited_descriptors();
 
 // A descriptor that becomes readable when `descriptor` is ready, and that may be made non-blocking, which
@@ -79,21 +79,21 @@ Fd watch_readiness(int descriptor, Readiness readiness);
 void lead_to_socket(int standard, int socket);
 // Makes `standard` another name of `before` again; nothing where that is none.
 void lead_back(int standard, int before);
-// The peer reads the end behind what was written. False where the system refuses that.
+// Ends writing: the peer reads the end behind what was written. False if the system refuses that.
 bool end_writing(int socket);
-// The next byte that the peer sends; nothing when none comes within the limit.
+// Returns the next byte that the peer sends; nullopt when none comes within the limit.
 std::optional<char> receive_byte(int socket, Milliseconds limit);
 
 // Waits until it is ready for `events` (poll(2)), or fails; false where `deadline` comes first.
 bool wait_until_ready(int descriptor, TimePoint deadline, short events = POLLIN);
 
-// What is read until the end, `deadline`, or at least `most` bytes are there.
+// Reads until the end, `deadline`, or at least `most` bytes.
 std::string read_by(TimePoint deadline, int descriptor, std::size_t most);
 
-// False when the reader has gone.
+// Writes all bytes; false when the reader has gone.
 bool write_whole(int descriptor, std::string_view bytes);
 
-// Whether nobody is at the other end of a pipe or socket any more; never so for other files.
+// Reports whether the other end of a pipe or socket is closed; never so for other files.
 bool is_hung_up(int descriptor);
 
 }  // namespace ddprun::os

@@ -27,7 +27,7 @@ facts::ProgramFacts look_at(const std::string& word, const std::string& path) {
           path};
 }
 
-// The first executable file on the path; else the first that only lacks permission (execvp's EACCES).
+// Returns the first executable file on the path; else the first that only lacks permission (execvp's EACCES).
 facts::ProgramFacts search(const std::string& name, const std::string& path_variable) {
   facts::ProgramFacts refused;
   for (const std::string& folder : split(path_variable, ':')) {
@@ -50,14 +50,14 @@ facts::ProgramFacts capture_program(const std::string& word,
   if (here.kind == facts::ProgramKind::python_file && word.ends_with(".py")) return here;
   const facts::ProgramFacts found = search(word, path_variable.value_or("/bin:/usr/bin"));
   if (found.kind != facts::ProgramKind::missing) return found;
-  // What lies here is most likely what the user meant: it can be explained, but not started by this name.
+  // The file here is most likely what the user meant: it can be explained, but not started by this name.
   return here.kind == facts::ProgramKind::executable
              ? facts::ProgramFacts{facts::ProgramKind::missing, here.path}
              : here;
 }
 
 FirstLine capture_first_line(const std::string& path) {
-  constexpr std::size_t k_longest = 256;  // as much as the kernel reads
+  constexpr std::size_t k_longest = 256;  // the kernel reads no more
   const std::string head = read_head(path, k_longest);
   if (!head.starts_with("#!")) return {};
   const std::string_view blanks = " \t";

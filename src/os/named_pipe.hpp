@@ -17,7 +17,7 @@ class NamedPipe {
   NamedPipe& operator=(const NamedPipe&) = delete;
 
   const std::string& path() const { return path_; }
-  // Not blocking, and without an end: this process holds a writer too.
+  // Returns the reading end, which does not block and has no end: this process holds a writer too.
   int descriptor() const { return descriptor_.get(); }
 
  private:

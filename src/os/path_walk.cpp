@@ -17,7 +17,7 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr int k_most_links = 40;  // as in the kernel
+constexpr int k_most_links = 40;  // the kernel's limit
 
 using Names = std::deque<std::string>;
 

@@ -11,8 +11,8 @@
 namespace ddprun::os {
 
 int make_private_folder(const std::string& path) {
-  // With umask 777 it would be nobody's, not ours either, until its mode is changed: another ddprun may look
-  // then.
+  // With umask 777 no process could open it, not ours either, until its mode is changed: another ddprun may
+  // look then.
   const mode_t before = ::umask(0077);
   const int result = ::mkdir(path.c_str(), 0700);
   const int error = errno;

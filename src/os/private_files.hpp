@@ -15,7 +15,8 @@ int make_private_folder(const std::string& path);
 int place_private_file(const std::string& path, const std::string& temporary, const std::string& text,
                        int (*place)(const char* temporary, const char* path));
 
-// "it belongs to user 0, not to user 1000": why a file is not this user's alone; empty: it is.
+// Returns the reason why a file is not this user's alone: "it belongs to user 0, not to user 1000"; empty: it
+// is.
 std::string why_not_private(const struct stat& status);
 
 }  // namespace ddprun::os

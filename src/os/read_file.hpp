@@ -12,22 +12,23 @@ namespace ddprun::os {
 // A file of /proc or /sys that ddprun looks at is never longer.
 inline constexpr std::size_t k_small_file = 64 << 10;
 
-// The contents; nothing when the file is missing, unreadable, not a regular file or longer than `limit`.
+// Returns the contents; nullopt when the file is missing, unreadable, not a regular file or longer than
+// `limit`.
 std::optional<std::string> try_read_file(const std::string& path, std::size_t limit = k_small_file);
 
-// The same for a file the user named: throws UsageError "cannot read PATH: <why>".
+// Reads a file that the user named likewise: throws UsageError "cannot read PATH: <why>".
 std::string read_file(const std::string& path, std::size_t limit);
 
-// The first `count` bytes, fewer when the file is shorter; empty when it cannot be read.
+// Reads the first `count` bytes, fewer when the file is shorter; empty when it cannot be read.
 std::string read_head(const std::string& path, std::size_t count);
 
-// The last `count` bytes.
+// Reads the last `count` bytes.
 std::string read_tail(const std::string& path, std::size_t count);
 
-// When it was written last, in Unix milliseconds; nothing when there is no such file.
+// Returns when it was written last, in Unix milliseconds; nullopt when there is no such file.
 std::optional<std::int64_t> last_written(const std::string& path);
 
-// All of it, until its end. Throws Error.
+// Reads all of it, until its end. Throws Error.
 std::string read_standard_input(std::size_t limit);
 
 // Names in a folder without those that begin with a dot, sorted; empty when there is no such folder.

@@ -53,7 +53,7 @@ Fd connect_to(const std::string& name) {
   return socket && is_of_this_user(socket.get()) ? std::move(socket) : Fd();
 }
 
-// False when there is no more to come.
+// Reads some; false when there is no more to come.
 bool read_some(Asked& asked) {
   std::array<char, 65536> buffer;
   const ssize_t length = ::read(asked.socket.get(), buffer.data(), buffer.size());

@@ -1,7 +1,7 @@
-// Where the ddprun processes of a user can be asked how their jobs are: each listens at a socket whose name,
-// in the abstract namespace of unix(7), has the user's and the process' number. It leaves nothing behind when
-// the process is killed and needs no folder, which many compute nodes have none for. Both ends ask the kernel
-// who the other one is, since anybody may take such a name.
+// Sockets by which a user's ddprun processes answer questions about their jobs.
+// Each listens at a socket whose name, in the abstract namespace of unix(7), has the user's and the process'
+// number. It leaves nothing behind when the process is killed and needs no folder, which many compute nodes
+// have none for. Both ends ask the kernel who the other one is, since anybody may take such a name.
 #pragma once
 
 #include <optional>
@@ -12,27 +12,27 @@
 
 namespace ddprun::os {
 
-// What can be asked for, by sockets of their own.
+// Subjects of questions, each with a socket of its own.
 enum class Asks { status, stacks };
 
-// Without the null byte in front: "ddprun/status/1000/4711".
+// Returns the name without the null byte in front: "ddprun/status/1000/4711".
 std::string status_socket_name(int pid, Asks asks = Asks::status);
 
-// The process number in such a name, which may go on behind it: "ddprun/status/1000/4711/8f3c".
+// Returns the process number in such a name, which may go on behind it: "ddprun/status/1000/4711/8f3c".
 std::string process_of_status_socket(const std::string& name);
-// Who listens at a name, where that is another user and not root.
+// Returns the user that listens at a name if it is another user and not root.
 std::optional<unsigned> find_other_owner(const std::string& name);
 
-// Whether the other end of a connected unix socket is this user's, or root's.
+// Reports whether the other end of a connected unix socket is this user's, or root's.
 bool is_of_this_user(int descriptor);
 
-// The names of all processes of this user that can be asked on this host.
+// Returns the names of all processes of this user that can be asked on this host.
 std::vector<std::string> list_status_sockets(Asks asks = Asks::status);
-// The names among the lines of /proc/net/unix.
+// Parses the names among the lines of /proc/net/unix.
 std::vector<std::string> parse_status_sockets(std::string_view table, unsigned user,
                                               Asks asks = Asks::status);
 
-// What each of them says, all asked at once; who is another user's is left out.
+// Answers of all of them, asked at once; those of other users are left out.
 struct StatusAnswers {
   std::vector<std::string> texts;
   std::vector<std::string> silent;  // the names of those that did not answer within `limit`

@@ -1,4 +1,4 @@
-// What the kernel refused, in words.
+// Refusals of the kernel, in words.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace ddprun::os {
 
-// "no such file or directory": strerror with a small first letter.
+// Returns "no such file or directory": strerror with a small first letter.
 std::string describe_errno(int error);
 
-// "<what>: <errno in words>", with a hint where one errno always calls for the same remedy.
+// Returns "<what>: <errno in words>", with a hint if one errno always calls for the same remedy.
 Error system_failure(const std::string& what, int error);
 
 }  // namespace ddprun::os

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view k_traceback = "Traceback (most recent call last):";
 constexpr std::size_t k_quoted = 200;
 
-// Where the first line that begins a traceback starts; npos: none does.
+// Returns where the first line that begins a traceback starts; npos: none does.
 std::size_t find_traceback(std::string_view text) {
   for (std::size_t at = text.find(k_traceback); at != std::string_view::npos;
        at = text.find(k_traceback, at + 1)) {
@@ -70,7 +70,7 @@ bool CopyFolder::may_be_copy(int id, const Stream& stream, TimePoint now) const 
       blocks_, [&](const Block& block) { return may_be_first(block) && is_like(stream, key, block); });
 }
 
-// As far as both have come: by whole lines, else as they are.
+// Compares as far as both have come: by whole lines, else as they are.
 bool CopyFolder::is_like(const Stream& stream, const std::string& key, const Block& block) {
   const auto goes_with = [](const std::string& one, const std::string& other) {
     return one.starts_with(other) || other.starts_with(one);
@@ -87,7 +87,7 @@ TimePoint CopyFolder::cut_at(const Stream& stream) const {
   return std::max(usual, stream.not_before);
 }
 
-// Of a traceback that another stream has begun and not ended.
+// Reports whether the stream holds more of a traceback that another stream has begun and not ended.
 bool CopyFolder::is_ahead(int id, const Stream& stream) const {
   const std::string key = make_comparable(whole_lines(stream.held), stream.rank).text;
   return std::ranges::any_of(blocks_, [&](const Block& block) {
@@ -97,7 +97,7 @@ bool CopyFolder::is_ahead(int id, const Stream& stream) const {
   });
 }
 
-// What is held is a copy, or not one.
+// Decides whether the held text is a copy.
 void CopyFolder::cut(int id, TimePoint now) {
   Stream& stream = streams_.at(id);
   Comparable lines = make_comparable(stream.held, stream.rank);
@@ -134,7 +134,7 @@ void CopyFolder::show(int id, TimePoint now) {
   ready_.push_back({id, {}, std::move(text), false});
 }
 
-// The text of a stream that is quiet before it and begins a line begins a block.
+// Notes shown text. The text of a stream that is quiet before it and begins a line begins a block.
 void CopyFolder::note_shown(int id, std::string_view text, TimePoint now) {
   const Stream& stream = streams_.at(id);
   const auto last =
@@ -152,7 +152,7 @@ void CopyFolder::note_shown(int id, std::string_view text, TimePoint now) {
     return;
   }
   if (goes_on) {
-    release(*last);  // what is a copy of it so far is none of all of it
+    release(*last);  // a copy of the beginning is none of the whole
     append(*last, text);
     last->changed = now;
   } else if (stream.fresh && (stream.blocks == Blocks::all || find_traceback(text) == 0)) {
@@ -169,7 +169,7 @@ void CopyFolder::append(Block& block, std::string_view text) {
   std::move(more.parts.begin(), more.parts.end(), std::back_inserter(block.lines.parts));
 }
 
-// Whether even a single copy is one line.
+// Reports whether copies of the block become one line, even a single copy.
 bool CopyFolder::is_told(const Block& block) const {
   if (block.told || block.copies.size() + 1 >= settings_.least) return true;
   return opened_ >= settings_.least && find_traceback(block.text) == 0;
@@ -202,7 +202,7 @@ void CopyFolder::release(Block& block) {
   }
 }
 
-// All copies of this stream come out before what it writes next.
+// Releases all copies of this stream before what it writes next.
 void CopyFolder::release_own(int id) {
   for (Block& block : blocks_) {
     const auto own = [id](const Copy& copy) { return copy.stream == id; };

@@ -1,5 +1,6 @@
-// What others write too, after the first: the first stream's text is shown at once, and copies of it within
-// a moment are one line that names their ranks.
+// Folding of equal text of several streams.
+// The first stream's text is shown at once, and copies of it within a moment are one line that names their
+// ranks.
 //
 // A block is what a stream writes until it is quiet and its last line is whole (Python's print() writes the
 // end of a line by itself), or longer while it is a traceback without its last line, which a loaded machine
@@ -30,8 +31,8 @@ namespace ddprun::output {
 
 class CopyFolder {
  public:
-  // Whose blocks may be copies: all, or those that begin with a traceback of Python, where a stream has its
-  // rank's standard output as well.
+  // Kinds of blocks that may be copies: all, or those that begin with a traceback of Python, if a stream has
+  // its rank's standard output as well.
   enum class Blocks { all, tracebacks };
   struct Settings {
     Milliseconds quiet{100};
@@ -49,7 +50,8 @@ class CopyFolder {
   void close(int stream, TimePoint now);
   std::optional<TimePoint> next_tick() const;
   void tick(TimePoint now);
-  // A piece with `ranks` is the text that they have written after another, but for `differing`.
+  // Takes the pieces. One with `ranks` is the text that they have written after another, except for
+  // `differing`.
   std::vector<LineFolder::Piece> take() { return std::exchange(ready_, {}); }
 
  private:
@@ -58,28 +60,28 @@ class CopyFolder {
     std::string text;
     std::vector<Difference> parts;
   };
-  struct Block {  // that is shown
+  struct Block {  // a block that is shown
     int stream;
     GlobalRank rank;
     std::string text{};
-    Comparable lines{};     // of it, as far as they are whole
+    Comparable lines{};     // comparable form of its whole lines
     std::size_t whole = 0;  // bytes of `text` that these are
     TimePoint changed;
     std::vector<Copy> copies{};
     TimePoint first_copy{};
-    TimePoint due{};    // of the copies
-    bool told = false;  // of others
+    TimePoint due{};    // time to report the copies
+    bool told = false;  // copies were reported
   };
   struct Stream {
     GlobalRank rank;
     Blocks blocks;
     std::string held{};
-    TimePoint first{};  // of what is held
+    TimePoint first{};  // arrival of the held text
     TimePoint changed{};
     TimePoint not_before{};  // it is cut: the first of its kind is not whole yet
     bool fresh = true;       // its next text begins a line
     bool closed = false;
-    int copies = 0;  // of it in blocks
+    int copies = 0;  // its copies in blocks
   };
 
   TimePoint cut_at(const Stream& stream) const;

@@ -45,14 +45,14 @@ std::size_t count_while(std::string_view text, const Is& is) {
 
 std::size_t digits(std::string_view text) { return count_while(text, is_digit); }
 
-// Whether `text` begins with `pattern`, in which '9' stands for a digit.
+// Reports whether `text` begins with `pattern`, in which '9' stands for a digit.
 bool matches(std::string_view text, std::string_view pattern) {
   return text.size() >= pattern.size() &&
          std::equal(pattern.begin(), pattern.end(), text.begin(),
                     [](char wanted, char c) { return wanted == '9' ? is_digit(c) : wanted == c; });
 }
 
-// "23:12:03.964266598", "23:12:03,964"
+// Measures "23:12:03.964266598", "23:12:03,964".
 std::size_t length_of_time(std::string_view text) {
   if (!matches(text, "99:99:99")) return 0;
   const bool fraction = text.size() > 9 && (text[8] == '.' || text[8] == ',') && is_digit(text[9]);
@@ -74,14 +74,14 @@ std::size_t length_of_ipv4(std::string_view text) {
                                                                                                   : length;
 }
 
-// "fe80::1" in brackets, which are not counted
+// Measures "fe80::1" in brackets, which are not counted.
 std::size_t length_of_ipv6(std::string_view text) {
   const std::size_t length = count_while(text, [](char c) { return is_hex(c) || c == ':' || c == '.'; });
   const auto colons = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(length), ':');
   return colons >= 2 && length < text.size() && text[length] == ']' ? length : 0;
 }
 
-// "3.2 s", "1000ms", its unit included
+// Measures "3.2 s", "1000ms", its unit included.
 std::size_t length_of_duration(std::string_view text) {
   std::size_t length = digits(text);
   if (length + 1 < text.size() && text[length] == '.' && is_digit(text[length + 1]))
@@ -91,7 +91,7 @@ std::size_t length_of_duration(std::string_view text) {
   return std::ranges::find(k_units, unit) == k_units.end() ? 0 : length + unit.size();
 }
 
-// One line, from left to right.
+// Scan of one line, from left to right.
 class Scan {
  public:
   Scan(std::string_view line, GlobalRank rank, Comparable& found)
@@ -122,7 +122,7 @@ class Scan {
     return true;
   }
 
-  // "n1:955:985 [0] NCCL INFO ..."
+  // Scans "n1:955:985 [0] NCCL INFO ..."
   void scan_nccl() {
     const std::size_t name = rest().find(':');
     if (name == 0 || name == std::string_view::npos || line_.find("] NCCL ") == std::string_view::npos)
@@ -163,7 +163,7 @@ class Scan {
     return false;
   }
 
-  // "W1126 23:12:03.964 12345 ", "0x7f12ab"
+  // Scans "W1126 23:12:03.964 12345 ", "0x7f12ab".
   bool scan_word() {
     if (matches(rest().substr(1), "9999 99:99:99") &&
         std::string_view("IWEF").find(line_[at_]) != std::string_view::npos)
@@ -201,7 +201,7 @@ class Scan {
     return true;
   }
 
-  // After an address: ":29500", "]:29500", "<29500>"
+  // Scans what follows an address: ":29500", "]:29500", "<29500>".
   void scan_port() {
     for (const std::string_view before : {"]:", ":", "<"}) {
       if (!rest().starts_with(before) || digits(rest().substr(before.size())) == 0) continue;

@@ -1,6 +1,6 @@
-// What differs by nature between the same lines of two ranks, and is left out when they are compared:
-// "Connection closed by peer [127.0.0.1]:57043" at one and ":39041" at another are the same. A number alone
-// is not: losses, steps and shapes differ because the ranks do.
+// Differences by nature between the same lines of two ranks, which are left out when they are compared.
+// "Connection closed by peer [127.0.0.1]:57043" at one and ":39041" at another are the same.
+// A number alone is not: losses, steps and shapes differ because the ranks do.
 //
 // tests/data/folding has pairs of both kinds, as torch, gloo, NCCL, CUDA, DataLoader, Hydra and Lightning
 // print them.
@@ -26,14 +26,15 @@ struct Comparable {
   std::vector<Difference> parts;  // in their order
 };
 
-// Of whole lines of this rank; without torch's "[rank3]: " in front of them. A rank is one only where it is
-// this one.
+// Returns the comparable form of whole lines of this rank, without torch's "[rank3]: " in front of them. A
+// rank counts as one only if it is this one.
 Comparable make_comparable(std::string_view lines, GlobalRank rank);
 
-// They differ in their parts alone. A text may hold what looks like a mark, so these are counted too.
+// Reports whether they differ in their parts alone. A text may hold what looks like a mark, so these are
+// counted too.
 bool are_alike(const Comparable& one, const Comparable& other);
 
-// "the port", "the port, the pid and the time"; empty for none.
+// Returns "the port", "the port, the pid and the time"; empty for none.
 std::string describe_kinds(const std::vector<Difference>& differences);
 
 }  // namespace ddprun::output

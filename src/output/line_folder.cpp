@@ -70,7 +70,7 @@ void LineFolder::pass_through(int id) {
   ready_.push_back({id, {}, std::exchange(stream.held, {}), false});
 }
 
-// A stream never joins a group that comes out before one it is in already.
+// Joins a group. A stream never joins one that comes out before one it is in already.
 void LineFolder::join(int id, std::string text, TimePoint now) {
   Stream& stream = streams_.at(id);
   const std::string key = without_rank(text, stream.rank);

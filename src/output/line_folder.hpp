@@ -1,5 +1,5 @@
-// The same lines from several ranks within a moment, as one block: sixteen ranks that fail on one import show
-// one traceback.
+// Folding of the same lines from several ranks within a moment into one block.
+// Sixteen ranks that fail on one import show one traceback.
 //
 // What a stream writes is held until it is quiet (`quiet`), or for `moment` at most, and then is a block: the
 // lines up to the last line end. Equal blocks of different streams within `moment` form a group; a group is
@@ -35,12 +35,12 @@ class LineFolder {
     std::size_t least = 3;                        // streams
   };
   struct Piece {
-    int stream = 0;          // whose text it is, unless it is of several
-    std::vector<int> ranks;  // of all that wrote it, ascending; empty: the text of one stream, as it was
+    int stream = 0;          // stream of the text, unless it is of several
+    std::vector<int> ranks;  // ranks that wrote it, ascending; empty: one stream's text, as it was
     std::string text;
     bool ended = false;       // no text: nothing more comes of this stream
     std::string differing{};  // output/difference.hpp: describe_kinds() of their texts
-    int first = 0;            // of copies: the rank whose text was shown
+    int first = 0;            // copies only: the rank whose text was shown
   };
 
   LineFolder() = default;
@@ -58,10 +58,10 @@ class LineFolder {
   struct Stream {
     GlobalRank rank;
     std::string held{};
-    TimePoint first{};  // of what is held
+    TimePoint first{};  // arrival of the held text
     TimePoint changed{};
     bool closed = false;
-    int groups = 0;  // that it is in
+    int groups = 0;  // groups that it is in
   };
   struct Member {
     int stream;
@@ -88,14 +88,14 @@ class LineFolder {
   std::vector<Piece> ready_;
 };
 
-// A text without torch's "[rank3]: " in front of its lines.
+// Returns a text without torch's "[rank3]: " in front of its lines.
 std::string without_rank(const std::string& text, GlobalRank rank);
 bool is_rewritten(std::string_view text);  // has a '\r' that is no part of a line end
 
-// The lines of a text that these ranks have written: "[0-15] ...", whole.
+// Returns the lines of a text that these ranks have written: "[0-15] ...", whole.
 std::string describe_alike(const std::vector<int>& ranks, std::string_view text);
 
-// "0-15", "0, 2-3".
+// Returns "0-15", "0, 2-3".
 std::string describe_rank_list(const std::vector<int>& ascending);
 
 }  // namespace ddprun::output

@@ -12,7 +12,7 @@ namespace ddprun::output {
 
 namespace {
 
-// Readable on a dark and on a light background; local peers differ.
+// Colours that are readable on a dark and on a light background; local peers differ.
 constexpr std::array<int, 6> k_colours{36, 33, 35, 32, 34, 31};
 
 struct LabelBuilder {
@@ -36,7 +36,7 @@ struct LabelBuilder {
   }
 };
 
-// Blanks at the end stay without colour.
+// Colours the label; blanks at the end stay without colour.
 void paint(std::vector<std::string>& parts, int rank) {
   const int colour = k_colours[static_cast<std::size_t>(rank) % k_colours.size()];
   parts.front().insert(0, fmt::format("\x1b[{}m", colour));
@@ -47,7 +47,7 @@ void paint(std::vector<std::string>& parts, int rank) {
 
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// The name after a '$', as in "rank" or "{rank}"; empty: there is none.
+// Returns the name after a '$', as in "rank" or "{rank}"; empty: there is none.
 std::string_view find_name(std::string_view text) {
   const bool braced = text.starts_with('{');
   const std::size_t first = braced ? 1 : 0;

@@ -1,4 +1,4 @@
-// What stands in front of a worker's lines on the console.
+// Labels in front of a worker's lines on the console.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ class LineLabel {
   explicit LineLabel(std::vector<std::string> parts) : parts_(std::move(parts)) {}
 
   bool empty() const { return parts_.empty(); }
-  // `day_time`: the wall clock's time since midnight.
+  // Returns the label at a time. `day_time`: the wall clock's time since midnight.
   std::string at(Milliseconds day_time) const;
   bool shows_time() const { return parts_.size() > 1; }
 
@@ -37,8 +37,8 @@ class LineLabel {
 inline constexpr const char* k_label_of_one_host = "[{rank}] ";
 inline constexpr const char* k_label_of_hosts = "[{rank} {host}] ";
 
-// --label: {rank}, {local_rank}, {host}, {attempt} and {time}; "{{" is a brace. `colour`: for a terminal, by
-// rank. Throws UsageError for any other macro.
+// Makes the label of --label: {rank}, {local_rank}, {host}, {attempt} and {time}; "{{" is a brace. `colour`:
+// for a terminal, by rank. Throws UsageError for any other macro.
 LineLabel make_label(const std::string& text, const LabelFacts& facts, bool colour,
                      const std::string& origin);
 // torchrun's template, as Python's Template.safe_substitute: $rank, ${local_rank}, $role_name, $hostname,
@@ -50,7 +50,7 @@ LineLabel make_torchrun_prefix(const std::string& text, const LabelFacts& facts)
 class Labeller {
  public:
   void append(std::string& to, std::string_view text, std::string_view label);
-  // Somebody else has written meanwhile, and ended its line.
+  // Notes that another stream has written meanwhile, and ended its line.
   void interrupt() {
     if (start_ == Start::within) start_ = Start::fresh;
   }
@@ -60,8 +60,8 @@ class Labeller {
   Start start_ = Start::fresh;
 };
 
-// Whether labels have colours: what the variables NO_COLOR and CLICOLOR_FORCE say, else on a terminal. Empty:
-// not set. https://no-color.org, https://bixense.com/clicolors
+// Decides whether labels have colours: by the variables NO_COLOR and CLICOLOR_FORCE, else on a terminal only.
+// Empty: not set. https://no-color.org, https://bixense.com/clicolors
 bool decide_colour(std::string_view no_color, std::string_view clicolor_force, bool terminal);
 
 }  // namespace ddprun::output

@@ -1,5 +1,6 @@
-// How much of a stream is shown: whole lines, as many bytes a second as are allowed; what is beyond is
-// counted. A line that has begun is shown to its end.
+// Limit of a stream's shown bytes per second.
+// Whole lines are shown as far as it allows; the bytes beyond are counted. A line that has begun is shown to
+// its end.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,9 @@ class LineRate {
 
   explicit LineRate(std::uint64_t bytes_a_second) : allowed_(bytes_a_second) {}
 
-  // What of `text` is shown. Ask take_left_out() first.
+  // Returns the part of `text` that is shown. Ask take_left_out() first.
   std::string add(std::string_view text, TimePoint now);
-  // What was left out of the second that is over; nothing: it is not over, or all was shown.
+  // Returns what was left out of the second that is over; nullopt: it is not over, or all was shown.
   std::optional<LeftOut> take_left_out(TimePoint now);
   LeftOut take_rest();                         // at the end of the stream
   std::optional<TimePoint> next_tick() const;  // for take_left_out()
@@ -36,7 +37,7 @@ class LineRate {
   bool skipping_ = false;  // a line that is left out
 };
 
-// "51,234 lines (5.1 MB) of rank 3 on n2 were left out (--output-rate)".
+// Returns "51,234 lines (5.1 MB) of rank 3 on n2 were left out (--output-rate)".
 std::string describe_left_out(const LineRate::LeftOut& left_out, const std::string& whose);
 
 }  // namespace ddprun::output

@@ -39,7 +39,7 @@ std::string render(const std::string& launch_id, Json workers) {
   return write_json_text(json, 1) + "\n";
 }
 
-// Nothing unless it is of this launch.
+// Returns nullopt unless the text is of this launch.
 std::optional<Json> read_workers(const std::string& launch_id, const std::string& text) {
   const Json json = read_ordered_json_text(text);
   if (!json.is_object() || !json.contains("launch") || json["launch"] != launch_id) return std::nullopt;
@@ -47,7 +47,7 @@ std::optional<Json> read_workers(const std::string& launch_id, const std::string
   return json["workers"];
 }
 
-// Its attempt and rank; nothing for what is no entry.
+// Returns its attempt and rank; nullopt for JSON that is no entry.
 std::optional<std::pair<int, int>> place_of(const Json& worker) {
   if (!worker.is_object() || !worker.contains("attempt") || !worker.contains("rank")) return std::nullopt;
   const auto attempt = whole_number<int>(worker["attempt"]);

@@ -1,7 +1,7 @@
 // index.json of --logs: which host, process and ending belongs to which rank's files.
 //
-// Every agent writes a part of its own, and only parts of one launch are put together. So nobody needs a
-// lock, which shared file systems may not have.
+// Every agent writes a part of its own, and only parts of one launch are put together. So no lock is needed,
+// which shared file systems may not have.
 #pragma once
 
 #include <optional>
@@ -25,9 +25,9 @@ struct LogIndexEntry {
 };
 
 std::string render_index_part(const std::string& launch_id, const std::vector<LogIndexEntry>& entries);
-// By attempt, then rank. Parts of other launches and what is no part are left out.
+// Merges the parts by attempt, then rank. Parts of other launches and texts that are no part are left out.
 std::string merge_index_parts(const std::string& launch_id, const std::vector<std::string>& parts);
-// Whether the text is a merged index of this launch.
+// Reports whether the text is a merged index of this launch.
 bool is_index_of(const std::string& launch_id, const std::string& text);
 
 }  // namespace ddprun::output

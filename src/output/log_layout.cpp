@@ -17,7 +17,7 @@ constexpr std::int64_t k_least_size = 1024;
 constexpr std::int64_t k_least_store = 1024 * 1024;
 constexpr std::int64_t k_most_size = std::int64_t{1} << 50;
 
-// "100M"; nothing for anything else.
+// Parses "100M"; nullopt for anything else.
 std::optional<std::int64_t> parse_size(std::string text) {
   const std::string units = "kmgt";
   int shift = 0;

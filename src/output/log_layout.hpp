@@ -1,4 +1,4 @@
-// Where the files of a run are: torchrun's folders under --log-dir, ddprun's own under --logs.
+// Paths of a run's files: torchrun's folders under --log-dir, ddprun's own under --logs.
 #pragma once
 
 #include <string>
@@ -13,21 +13,21 @@ namespace ddprun::output {
 // rank-00005.stacks beside them.
 enum class LogLayout { torchrun, ranks };
 
-// "100M:5", "64k", "1G:0": units of 1024. Throws UsageError.
+// Parses "100M:5", "64k", "1G:0": units of 1024. Throws UsageError.
 LogRotation parse_rotation(const std::string& text, const std::string& origin);
 
-// "1M": bytes. Throws UsageError.
+// Parses "1M": bytes. Throws UsageError.
 std::uint64_t parse_memory(const std::string& text, const std::string& origin);
 std::uint64_t parse_rate(const std::string& text, const std::string& origin);
 
 LogLayout layout_of(const OutputOptions& options);
-// A folder's name: of a run id, whatever is in it.
+// Returns a folder's name for a run id, whatever is in it.
 std::string folder_name(const std::string& run_id);
 std::string attempt_folder_name(LogLayout layout, Attempt attempt);
-// Below the attempt's folder.
+// Returns a name below the attempt's folder.
 std::string log_file_name(LogLayout layout, LocalRank local_rank, GlobalRank rank, Stream stream);
 std::string stack_record_name(LogLayout layout, LocalRank local_rank, GlobalRank rank);
-// What is added to a file's name when it is complete.
+// Returns the suffix that a file's name gets when it is complete.
 std::string kept_suffix(const OutputOptions& options);
 std::string filtered_file_name(Stream stream);
 

@@ -1,4 +1,4 @@
-// What the user asked for about the workers' output: to which files, whose on the console, and how it looks.
+// Options for the workers' output: its files, the ranks on the console, and its look.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 namespace ddprun::output {
 
 struct LogRotation {
-  std::uint64_t bytes = 0;  // of a file, at most; 0: it is never rotated
+  std::uint64_t bytes = 0;  // most bytes of a file; 0: it is never rotated
   int kept = 0;             // older files beside the one that is written
 };
 
-// Whether what several ranks write is shown once: by itself for stderr, for both streams, or not.
+// Choice whether equal output of several ranks is shown once: of stderr alone, of both streams, or of none.
 enum class Folding { automatic, on, off };
 
 struct OutputOptions {

@@ -1,4 +1,4 @@
-// Where a worker's stream goes, from the options.
+// Destinations of a worker's streams, from the options.
 #pragma once
 
 #include <string>
@@ -16,20 +16,21 @@ struct StreamRoute {
   friend bool operator==(const StreamRoute&, const StreamRoute&) = default;
 };
 
-// torchrun's --log-dir /dev/null: no files, whatever else is asked for.
+// Reports whether torchrun's --log-dir is /dev/null: no files, whatever else is asked for.
 bool discards_files(const OutputOptions& options);
-// Whether some worker's stream goes to a file, or a folder for them was named.
+// Reports whether some worker's stream goes to a file, or a folder for files was named.
 bool wants_files(const OutputOptions& options);
-// torchrun's folders have a place for the workers' error files.
+// Reports whether error files are kept: torchrun's folders have a place for them.
 bool keeps_error_files(const OutputOptions& options);
-// Not plain bytes from the worker into its file: rotated, with times, compressed.
+// Reports whether ddprun writes files for workers: rotated, with times, or compressed, not plain bytes from
+// the worker.
 bool writes_for_workers(const OutputOptions& options);
 
 StreamRoute route_stream(const OutputOptions& options, LocalRank local_rank, GlobalRank rank, Stream stream);
-// `hosts`: of the world. Throws UsageError for a macro that is unknown.
+// Returns the label of a route. `hosts`: number in the world. Throws UsageError for a macro that is unknown.
 LineLabel label_of(const OutputOptions& options, const StreamRoute& route, const LabelFacts& facts, int hosts,
                    bool colour);
-// The lines that are copied to the filtered file of the stream; empty: none.
+// Returns the filters whose lines are copied to the filtered file of the stream; empty: none.
 const std::vector<std::string>& filters_of(const OutputOptions& options, Stream stream);
 
 // The matching lines of a stream, labelled, whole.

@@ -27,7 +27,7 @@ UsageError stream_error(const std::string& text, const std::string& origin, std:
                     "give 0 (none), 1 (stdout), 2 (stderr) or 3 (both), or RANK:CHOICE pairs as in 0:3,12:1");
 }
 
-// "8-15" or "8".
+// Parses "8-15" or "8".
 std::optional<std::pair<int, int>> parse_range(std::string_view text) {
   constexpr int k_most = std::numeric_limits<int>::max();
   const std::size_t dash = text.find('-');

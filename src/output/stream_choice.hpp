@@ -1,4 +1,4 @@
-// Which streams of which ranks: the grammars of -r, -t, --local-ranks-filter, --ranks and the line filters.
+// Grammars that choose streams and ranks: -r, -t, --local-ranks-filter, --ranks and the line filters.
 //
 // Every parser throws UsageError for anything outside its grammar, with a sentence that begins with `origin`
 // (the option or the variable the text came from) and a hint that shows the right form.
@@ -25,7 +25,7 @@ struct StreamChoice {
 };
 StreamChoice parse_stream_choice(const std::string& text, const std::string& origin);
 
-// "0,1,12": local ranks, ascending and each once.
+// Parses "0,1,12": local ranks, ascending and each once.
 std::vector<int> parse_rank_list(const std::string& text, const std::string& origin);
 
 // "0,8-15" by global rank, or "none".
@@ -36,7 +36,7 @@ struct RankRanges {
 };
 RankRanges parse_rank_ranges(const std::string& text, const std::string& origin);
 
-// "apple,orange": a line has to contain one of them; ",," is a comma within one. Empty: none.
+// Parses "apple,orange": a line has to contain one of them; ",," is a comma within one. Empty: none.
 std::vector<std::string> parse_line_filters(const std::string& text);
 
 }  // namespace ddprun::output

@@ -56,16 +56,16 @@ rendezvous::ProofMethod method_of(allocation::SecretKind kind) {
   return rendezvous::ProofMethod::key_file;
 }
 
-// PBS gives its cookie to the processes it starts, and ssh does not carry it on: with it alone another agent
-// may still need the key file.
+// Reports whether every agent has it. PBS gives its cookie to the processes it starts, and ssh does not carry
+// it on: with it alone another agent may still need the key file.
 bool every_agent_has(allocation::SecretKind kind) { return kind != allocation::SecretKind::pbs_cookie; }
 
 std::string key_path(const options::Options& options, const facts::Snapshot& snapshot) {
   return os::default_key_path(options.key_file, facts::find_variable(snapshot, "HOME").value_or(""));
 }
 
-// What makes the key files of two hosts the same. A stranger is told it too, so it names no path but the
-// usual one, as scp wants it on both sides.
+// Returns a hint how to make the key files of two hosts equal. A stranger is told it too, so it names no path
+// but the usual one, as scp wants it on both sides.
 std::string copy_hint(const options::Options& options, const facts::Snapshot& snapshot,
                       const std::string& place_name) {
   const bool apart = !place_name.empty() || facts::find_variable(snapshot, "KUBERNETES_SERVICE_HOST");
@@ -98,7 +98,8 @@ rendezvous::Authenticator make_key_file_authenticator(const SecretKey& key, cons
   return authenticator;
 }
 
-// PBS makes its cookie by random(): from those of own jobs the next ones of others can be computed.
+// Leaves out PBS' cookie, which PBS makes by random(): from those of own jobs the next ones of others can be
+// computed.
 void leave_out_predictable(rendezvous::Authenticator& authenticator) {
   if (authenticator.methods.size() > 1)
     std::erase(authenticator.methods, rendezvous::ProofMethod::pbs_cookie);
@@ -114,7 +115,8 @@ rendezvous::Authenticator best_first(rendezvous::Authenticator authenticator) {
   return authenticator;
 }
 
-// What a front end left for its agents in the file that it named; nothing where this host does not see it.
+// Returns the key that a front end left for its agents in the file that it named; nullopt if this host does
+// not see the file.
 std::optional<std::string> read_launch_key(const std::vector<std::string>& arguments) {
   if (!allocation::is_started_agent(arguments) || arguments.size() < 4) return std::nullopt;
   os::RendezvousFileLook look = os::look_at_rendezvous_file(arguments[3]);

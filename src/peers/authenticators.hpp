@@ -1,5 +1,6 @@
-// How this agent proves that it belongs to the job: a key that only this job's processes were given, munge
-// where its daemon runs, and the user's key file.
+// Proofs that this agent belongs to the job.
+// They are a key that only this job's processes were given, munge where its daemon runs, and the user's key
+// file.
 #pragma once
 
 #include <string>
@@ -21,8 +22,9 @@ rendezvous::Authenticator make_authenticator(const options::Options& options,
                                              const std::vector<allocation::JobSecret>& secrets,
                                              const facts::Snapshot& snapshot, const std::string& place = {});
 
-// What ties an agent to its front end: the key in DDPRUN_FRONT_END_KEY or in the file that it was given; else
-// munge or the user's key file; PBS_JOBCOOKIE, which others can compute, where there is nothing else.
+// Returns the proof between an agent and its front end: the key in DDPRUN_FRONT_END_KEY or in the file that
+// it was given; else munge or the user's key file; PBS_JOBCOOKIE, which others can compute, if there is no
+// other.
 rendezvous::Authenticator make_lifeline_authenticator(const facts::Snapshot& snapshot,
                                                       const options::Options& options);
 

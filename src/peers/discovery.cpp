@@ -52,7 +52,7 @@ void CoordinatorDiscovery::publish(const rendezvous::CoordinatorPlace& place) {
       });
 }
 
-// Where there is another way, a file that cannot be made is not the end.
+// Writes the rendezvous file. If there is another way, a file that cannot be made does not end the launch.
 bool CoordinatorDiscovery::write_file(const rendezvous::CoordinatorPlace& place) {
   const plan::RendezvousPlan& rendezvous = node_->rendezvous;
   if (rendezvous.rendezvous_file.value.empty()) return false;

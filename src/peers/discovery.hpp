@@ -1,5 +1,5 @@
-// How this agent tells or learns where the coordinator listens beside the addresses of the plan: the
-// launcher's key-value space and the rendezvous file.
+// Discovery of the coordinator beside the addresses of the plan, for both sides.
+// The ways are the launcher's key-value space and the rendezvous file.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,19 +22,19 @@ class CoordinatorDiscovery {
   CoordinatorDiscovery(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
                        const facts::Snapshot& snapshot);
 
-  // The coordinator's part, once it listens. Throws Error where none of the ways the plan asks for works and
-  // members know no address.
+  // Publishes the coordinator's address, once it listens. Throws Error if none of the ways the plan asks for
+  // works and members know no address.
   void publish(const rendezvous::CoordinatorPlace& place);
-  // For those that come later: only a file can say something new.
+  // Publishes anew for those that come later: only a file can say something new.
   void publish_anew(const rendezvous::CoordinatorPlace& place) { write_file(place); }
-  const os::RendezvousFile* file() const { return file_ ? &*file_ : nullptr; }  // that it made for it
+  const os::RendezvousFile* file() const { return file_ ? &*file_ : nullptr; }  // file made here
 
-  // A member's part: `told` is called once, from the event loop.
+  // Fetches the address as a member: `told` is called once, from the event loop.
   void fetch(std::function<void(const net::ToldPlace&)> told);
-  void stop_fetching();         // before what is told has gone
-  net::ToldPlace look() const;  // at the rendezvous file
+  void stop_fetching();         // called before the object told is destroyed
+  net::ToldPlace look() const;  // looks at the rendezvous file
 
-  // Once no worker of ours runs any more; may take a second.
+  // Ends discovery once no worker of ours runs any more; may take a second.
   void finish();
 
  private:

@@ -12,8 +12,8 @@ namespace ddprun::placement {
 
 namespace {
 
-// One for each device that the driver shows: a card's tiles or partitions follow each other, as the live
-// ones.
+// Returns one for each device that the driver shows: a card's tiles or partitions follow each other, as the
+// live ones.
 std::vector<facts::Gpu> described_gpus(const facts::Topology& topology, int parts_of_each) {
   std::vector<facts::Gpu> gpus;
   for (const facts::PciDevice& device : topology.devices) {

@@ -16,7 +16,8 @@ namespace ddprun::placement {
 void imagine_node(facts::HostFacts& host, const facts::Topology& topology,
                   const std::optional<Sourced<int>>& gpus);
 
-// What to call the node whose cores and devices are spoken of: the described one's name, else `host`.
+// Returns the name of the node whose cores and devices are described: that of the described topology, else
+// `host`.
 std::string node_name(const facts::HostFacts& facts, const std::string& host);
 
 }  // namespace ddprun::placement

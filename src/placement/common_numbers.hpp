@@ -1,4 +1,4 @@
-// Of two ascending lists of numbers (CPUs, cores, NUMA nodes): whether one is in both.
+// Test whether two ascending lists (of CPUs, cores, NUMA nodes) have a number in common.
 #pragma once
 
 #include <algorithm>

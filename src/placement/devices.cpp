@@ -16,11 +16,11 @@ namespace {
 
 struct Device {
   std::string entry;
-  std::optional<int> gpu{};  // as VisibleDevices::gpus
+  std::optional<int> gpu{};  // index as in VisibleDevices::gpus
 };
 using Devices = std::vector<Device>;
 
-// What a list of a visibility variable chooses from.
+// Devices that a list of a visibility variable chooses from.
 struct Offer {
   Devices devices;
   bool complete = false;  // an index past the end is invalid; else it may only be unknown
@@ -50,7 +50,8 @@ std::vector<std::string> cut_list(const std::string& text) {
   return entries;
 }
 
-// "MIG-GPU-<uuid of the GPU>/gi/ci" until driver 470, then "MIG-<uuid of its own>".
+// Reports whether the entry is an instance of the GPU: "MIG-GPU-<uuid of the GPU>/gi/ci" until driver 470,
+// then "MIG-<uuid of its own>".
 bool is_instance_of(const facts::Gpu& gpu, const std::string& entry) {
   constexpr std::string_view k_old = "MIG-";
   const bool listed = std::ranges::find(gpu.mig, entry) != gpu.mig.end();
@@ -62,13 +63,13 @@ bool is_named_by(const facts::Gpu& gpu, const std::string& entry) {
   return form_of(entry) == Form::gpu && gpu.uuid.starts_with(entry);
 }
 
-// Whether the machine has told enough to say that an entry names nothing.
+// Reports whether the machine has shown enough to say that an entry names no GPU.
 bool all_named(const std::vector<facts::Gpu>& gpus, Form form) {
   return std::ranges::all_of(
       gpus, [&](const facts::Gpu& gpu) { return form == Form::mig ? !gpu.mig.empty() : !gpu.uuid.empty(); });
 }
 
-// CUDA and HIP take what is before the first invalid entry; HIP takes a repeated one once.
+// Chooses the entries before the first invalid one, as CUDA and HIP do; HIP takes a repeated one once.
 Devices choose(const Offer& offer, const std::vector<std::string>& entries,
                const std::vector<facts::Gpu>& gpus) {
   Devices chosen;
@@ -90,7 +91,8 @@ Devices choose(const Offer& offer, const std::vector<std::string>& entries,
   return chosen;
 }
 
-// A GPU in MIG mode is only there as its instances, and CUDA does not look at whole GPUs beside an instance.
+// Replaces GPUs in MIG mode by their instances, as only these are there; CUDA does not look at whole GPUs
+// beside an instance.
 void replace_by_instances(Devices& devices, const std::vector<facts::Gpu>& gpus) {
   Devices instances;
   for (const Device& device : devices) {
@@ -123,8 +125,9 @@ std::string vendor_of(const facts::Snapshot& snapshot) {
   return is_set("ZE_AFFINITY_MASK") ? "intel" : "nvidia";
 }
 
-// In the order of the PCI bus. That is CUDA's own order with CUDA_DEVICE_ORDER=PCI_BUS_ID and where all GPUs
-// are alike; where they are not, find_unsure_order says so. ROCr's is that of KFD, as captured.
+// Returns the offer in the order of the PCI bus. That is CUDA's own order with CUDA_DEVICE_ORDER=PCI_BUS_ID
+// and where all GPUs are alike; where they are not, find_unsure_order says so. ROCr's is that of KFD, as
+// captured.
 Offer offer_of(const facts::HostFacts& host, const std::string& vendor) {
   Offer offer;
   for (std::size_t i = 0; i < host.gpus.size(); ++i) {
@@ -139,7 +142,8 @@ bool is_composite(const facts::Snapshot& snapshot) {
   return facts::find_variable(snapshot, "ZE_FLAT_DEVICE_HIERARCHY") == "COMPOSITE";
 }
 
-// A card stands for its first tile: HostFacts has an entry a tile, all with the card's address.
+// Returns the cards, each standing for its first tile: HostFacts has an entry a tile, all with the card's
+// address.
 Offer cards_of(const Offer& tiles, const std::vector<facts::Gpu>& gpus) {
   Offer cards{{}, tiles.complete};
   std::set<std::string> seen;
@@ -151,7 +155,7 @@ Offer cards_of(const Offer& tiles, const std::vector<facts::Gpu>& gpus) {
   return cards;
 }
 
-// A card's tiles follow each other in HostFacts, with the same address.
+// Finds a tile of a card; they follow each other in HostFacts, with the same address.
 std::optional<int> find_tile(std::optional<int> card, const std::string& number,
                              const std::vector<facts::Gpu>& gpus) {
   const auto tile = parse_integer(number).value_or(-1);
@@ -164,9 +168,9 @@ std::optional<int> find_tile(std::optional<int> card, const std::string& number,
   return static_cast<int>(*card + tile);
 }
 
-// The mask is a set: its devices come in their own order, and what names none is skipped. Where cards are
-// devices, "0.0,0.1,1.0" leaves two, one of them with two tiles; where tiles are, "0.0" names none.
-// (compute-runtime, parseAffinityMask)
+// Chooses by a mask. It is a set: its devices come in their own order, and a part that names none is skipped.
+// Where cards are devices, "0.0,0.1,1.0" leaves two, one of them with two tiles; where tiles are, "0.0" names
+// none. (compute-runtime, parseAffinityMask)
 Devices choose_by_mask(const Offer& offer, const std::string& mask, const std::vector<facts::Gpu>& gpus,
                        bool composite) {
   std::map<std::int64_t, Device> chosen;
@@ -189,7 +193,7 @@ Devices choose_by_mask(const Offer& offer, const std::string& mask, const std::v
   return devices;
 }
 
-// The devices that a mask means, there or not.
+// Counts the devices that a mask means, there or not.
 std::size_t count_in_mask(const std::string& mask, bool composite) {
   std::set<std::string> numbers;
   for (const std::string& piece : split(mask, ',')) {
@@ -220,8 +224,8 @@ std::optional<Found> find_cuda(const facts::Snapshot& snapshot, const Offer& off
   return Found{choose(offer, entries, snapshot.host.gpus), name, name, entries.size()};
 }
 
-// ROCr leaves devices and numbers them anew; HIP counts within those. It takes CUDA's variable for its own
-// where that is not set, and an empty one for one that is not.
+// Finds the devices of ROCm. ROCr leaves devices and numbers them anew; HIP counts within those. It takes
+// CUDA's variable for its own if that is not set, and an empty one for one that is not.
 std::optional<Found> find_rocm(const facts::Snapshot& snapshot, Offer offer) {
   const std::vector<facts::Gpu>& gpus = snapshot.host.gpus;
   std::optional<Found> found;
@@ -240,7 +244,8 @@ std::optional<Found> find_rocm(const facts::Snapshot& snapshot, Offer offer) {
   return found;
 }
 
-// ONEAPI_DEVICE_SELECTOR is SYCL's own and counts within what the mask leaves.
+// Finds the devices of Level Zero. ONEAPI_DEVICE_SELECTOR is SYCL's own and counts within what the mask
+// leaves.
 std::optional<Found> find_level_zero(const facts::Snapshot& snapshot, const Offer& offer) {
   const char* name = "ZE_AFFINITY_MASK";
   const auto text = facts::find_variable(snapshot, name);
@@ -250,8 +255,8 @@ std::optional<Found> find_level_zero(const facts::Snapshot& snapshot, const Offe
                count_in_mask(*text, composite)};
 }
 
-// The step's are numbers on the whole host. Under a device cgroup the process counts what is left from 0, and
-// so does its runtime.
+// Finds the devices of a step, whose numbers are on the whole host. Under a device cgroup the process counts
+// what is left from 0, and so does its runtime.
 Found find_step(const Offer& offer, const std::string& text) {
   const std::vector<std::string> numbers = cut_list(text);
   Found found{{}, {}, "SLURM_STEP_GPUS", numbers.size(), true};
@@ -281,14 +286,15 @@ Found find_devices(const facts::Snapshot& snapshot, const std::string& vendor) {
   return {offer.devices, {}, {}, 0};
 }
 
-// Without a variable to go by, the one that the vendor's own runtime reads.
+// Returns the variable that the vendor's own runtime reads, if there is no other to go by.
 std::string narrowing_variable(const std::string& vendor) {
   return vendor == "amd"     ? "HIP_VISIBLE_DEVICES"
          : vendor == "intel" ? "ZE_AFFINITY_MASK"
                              : "CUDA_VISIBLE_DEVICES";
 }
 
-// A GPU that fell off its bus, or a list written for another machine: fewer workers would be all one sees.
+// Describes missing GPUs: one that fell off its bus, or a list written for another machine. Fewer workers
+// would be all one sees.
 std::string describe_missing(const facts::Snapshot& snapshot, const Found& found, bool mig) {
   const std::size_t there = snapshot.host.gpus.empty() ? 0 : found.devices.size();
   const auto tell = [&](const std::string& promise) {

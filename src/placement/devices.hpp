@@ -1,4 +1,4 @@
-// Which GPUs a process may use, from the visibility variables and what the machine shows.
+// GPUs that a process may use, from the visibility variables and what the machine shows.
 //
 // The vendor of HostFacts::gpus decides which variables count: without a vendor in gres.conf Slurm sets
 // CUDA_, ROCR_ and ZE_ alike. Where no GPU was seen, the first variable that is set does. Source of the
@@ -17,7 +17,7 @@
 namespace ddprun::placement {
 
 struct VisibleDevices {
-  std::vector<std::string> entries;      // as written in the variable, else "0", "1", ...
+  std::vector<std::string> entries;      // entries as written in the variable, else "0", "1", ...
   std::vector<std::optional<int>> gpus;  // for each entry the index into HostFacts::gpus, where it is known
   std::string variable;                  // the visibility variable that is set; empty: none is
   std::string narrowing;                 // the variable that leaves a worker one of them
@@ -27,18 +27,19 @@ struct VisibleDevices {
   std::string missing{};  // "CUDA_VISIBLE_DEVICES names 4 GPUs, 3 are visible"; empty: all that was promised
 };
 
-// The entries CUDA would accept of such a list: all of the first one's form (numbers, GPU-, MIG-), cut at the
-// first that is none; none at all for "", "-1", "NoDevFiles" and where one is repeated.
+// Returns the entries CUDA would accept of such a list: all of the first one's form (numbers, GPU-, MIG-),
+// cut at the first that is none; none at all for "", "-1", "NoDevFiles" and a list that repeats one.
 std::vector<std::string> parse_device_list(const std::string& text);
 
-// The one of `gpus` that an entry names where no other variable renumbers them; nothing for none, or more
-// than one.
+// Returns the one of `gpus` that an entry names if no other variable renumbers them; nullopt for none, or
+// more than one.
 std::optional<int> find_gpu(const std::vector<facts::Gpu>& gpus, const std::string& entry);
 
 VisibleDevices find_visible_devices(const facts::Snapshot& snapshot);
 
-// CUDA numbers unlike GPUs from fastest to slowest, unless CUDA_DEVICE_ORDER is PCI_BUS_ID, and nothing but
-// CUDA knows which is the fastest; they are taken in the order of their addresses.
+// Returns a notice if the order is unsure: CUDA numbers unlike GPUs from fastest to slowest, unless
+// CUDA_DEVICE_ORDER is PCI_BUS_ID, and only CUDA knows which is the fastest; they are taken in the order of
+// their addresses.
 std::optional<allocation::Notice> find_unsure_order(const facts::Snapshot& snapshot,
                                                     const VisibleDevices& devices, const std::string& host);
 

@@ -33,7 +33,7 @@ class Settlement {
     for (std::size_t i = 0; i < regions_.size(); ++i) everywhere_.push_back(i);
   }
 
-  // One demand of each worker comes before anybody's second, and those near their GPU before the others.
+  // Settles one demand of each worker before any second one, and those near their GPU before the others.
   void settle() {
     std::vector<bool> holds(holds_near_.size());
     const auto give = [&](GpuDemand& demand, bool near) {
@@ -71,7 +71,8 @@ class Settlement {
   }
 
  private:
-  // Several nodes are one region where all GPUs near any of them are near all of them; else each is its own.
+  // Makes the regions. Several nodes are one if all GPUs near any of them are near all of them; else each is
+  // its own.
   void make_regions() {
     std::set<Nodes> domains;
     for (const auto& gpus : input_.near) {
@@ -99,7 +100,7 @@ class Settlement {
     std::ranges::sort(regions_, [](const Region& a, const Region& b) { return a.nodes < b.nodes; });
   }
 
-  // Those with the fewest choices come first.
+  // Makes the demands; those with the fewest choices come first.
   void make_demands() {
     for (std::size_t worker = 0; worker < input_.near.size(); ++worker) {
       std::vector<Nodes> gpus = input_.near[worker];
@@ -144,19 +145,19 @@ class Settlement {
   }
 
   const PlacementInput& input_;
-  std::vector<Region> regions_;  // by number of the first node
+  std::vector<Region> regions_;  // sorted by number of the first node
   std::vector<GpuDemand> demands_;
-  std::vector<bool> holds_near_;  // for each worker: a demand of it was settled near its GPU
+  std::vector<bool> holds_near_;  // indexed by worker: a demand of it was settled near its GPU
   std::vector<std::size_t> everywhere_;
 };
 
-// Cores near any of the worker's GPUs.
+// Counts the cores near any of the worker's GPUs.
 std::size_t count_near(const PlacementInput& input, const Nodes& near, const Cores& cores) {
   return static_cast<std::size_t>(std::ranges::count_if(
       cores, [&](int core) { return std::ranges::binary_search(near, input.core(core).node); }));
 }
 
-// Summed over the workers, the share of each one's cores that is near its GPUs.
+// Returns the sum, over the workers, of the share of each one's cores that is near its GPUs.
 double locality(const PlacementInput& input, const std::vector<Cores>& workers) {
   double sum = 0;
   for (std::size_t i = 0; i < workers.size(); ++i) {
@@ -177,7 +178,7 @@ NearShares share_near_gpus(const PlacementInput& input, bool whole_caches) {
   NearShares shares;
   shares.workers = settlement.share(whole_caches);
   const double found = locality(input, shares.workers);
-  // Where everybody is near, nothing can be nearer. Else the even split may be by chance.
+  // If all workers are near their GPUs, nothing can be nearer. Else the even split may be, by chance.
   if (found < static_cast<double>(known)) {
     auto even = share_out(input, every_core(input), input.workers(), whole_caches);
     shares.even = found == 0 || locality(input, even) > found;

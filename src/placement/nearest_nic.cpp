@@ -42,7 +42,7 @@ struct Card {
   int workers = 0;
 };
 
-// Where a device or CPUs are: indexes into Topology::nodes, and packages.
+// Location of a device or of CPUs: indexes into Topology::nodes, and packages.
 struct Place {
   std::vector<int> nodes;
   std::vector<int> packages;
@@ -66,7 +66,7 @@ struct Nearness {
   std::size_t bridges = 0;     // in common
   bool cpus = false;           // in common
   bool package = false;        // in common
-  int distance = -k_farthest;  // of the nearest NUMA nodes, negative
+  int distance = -k_farthest;  // negative distance of the nearest NUMA nodes
   friend auto operator<=>(const Nearness&, const Nearness&) = default;
 
   static constexpr int k_farthest = 1 << 16;
@@ -78,7 +78,7 @@ std::size_t shared_bridges(const facts::PciDevice& one, const facts::PciDevice& 
   return static_cast<std::size_t>(end - one.path.begin());
 }
 
-// How near a card is to CPUs.
+// Returns the nearness of a card to CPUs.
 Nearness nearness_of(const facts::Topology& topology, const facts::PciDevice& card,
                      const std::vector<int>& cpus) {
   Nearness nearness;
@@ -119,8 +119,8 @@ std::vector<const facts::PciDevice*> devices_at(const facts::Topology& topology,
   return found;
 }
 
-// Of equally near ones those with fewest workers, and of these one by local rank: agents of a host that each
-// choose for one worker spread as well.
+// Chooses among equally near cards one with the fewest workers, and of these one by local rank: agents of a
+// host that each choose for one worker spread as well.
 Card& choose_card(const facts::Topology& topology, std::vector<Card>& cards, const CardSeeker& seeker) {
   const std::vector<const facts::PciDevice*> gpus = devices_at(topology, seeker.addresses);
   std::vector<std::pair<Nearness, Card*>> rated;
@@ -138,8 +138,8 @@ Card& choose_card(const facts::Topology& topology, std::vector<Card>& cards, con
           })->second;
 }
 
-// Cards that can be used. An Ethernet one beside InfiniBand is for storage or the outside, unless there are
-// more of its kind.
+// Returns the cards that can be used. An Ethernet one beside InfiniBand is for storage or the outside, unless
+// there are more of its kind.
 std::vector<Card> find_cards(const facts::Topology& topology) {
   std::vector<Card> cards;
   for (const facts::PciDevice& device : topology.devices) {

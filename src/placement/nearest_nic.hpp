@@ -1,4 +1,4 @@
-// Which network card each worker is told to use: of those nearest to its GPUs, the one with fewest workers.
+// Network card of each worker: of those nearest to its GPUs, the one with the fewest workers.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ struct CardSeeker {
   std::vector<int> cpus;               // ascending; used where no GPU tells more
 };
 
-// For each seeker the RDMA device ("mlx5_2") or the Slingshot one ("cxi0"); empty: there is none that could
-// be used. Cards without an active port are none, nor are EFA cards, nor Ethernet ones beside as many
-// InfiniBand ones. Nearest is what shares most bridges with one of its GPUs, then what has CPUs in common
-// with them, then what is in their package, then what is the least distance away.
+// Returns for each seeker the RDMA device ("mlx5_2") or the Slingshot one ("cxi0"); empty: there is none that
+// could be used. Cards without an active port are none, nor are EFA cards, nor Ethernet ones beside as many
+// InfiniBand ones. Nearest is the card that shares most bridges with one of its GPUs, then one that has CPUs
+// in common with them, then one in their package, then one at the least distance.
 std::vector<std::string> choose_network_cards(const facts::Topology& topology,
                                               const std::vector<CardSeeker>& seekers);
 
-// Why there is none: "no port of mlx5_0 is active on n1".
+// Returns the reason why there is none: "no port of mlx5_0 is active on n1".
 std::string why_no_card(const facts::Topology& topology, const std::string& host);
 
 // The variable that takes such a name, and its value: NCCL_IB_HCA "=mlx5_2" (exactly that one),

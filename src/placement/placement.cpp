@@ -15,12 +15,12 @@ namespace {
 
 std::string count_cores(std::size_t cores) { return count_of(static_cast<std::int64_t>(cores), "core"); }
 
-// "GPU of worker 3", "GPUs of workers 0-2".
+// Returns "GPU of worker 3", "GPUs of workers 0-2".
 std::string name_gpus_of(const std::vector<int>& workers) {
   return fmt::format("GPU{} of {}", workers.size() == 1 ? "" : "s", name_workers(workers));
 }
 
-// Where GPUs are, it is worth saying that the firmware hides it, unless there is one node only.
+// Reports GPUs whose location the firmware hides, unless there is one node only.
 void report_unknown_gpus(const PlacementInput& input, Placement& placement) {
   std::vector<int> workers;
   for (std::size_t i = 0; i < input.near.size(); ++i) {
@@ -66,13 +66,13 @@ std::string name_numa_nodes(const PlacementInput& input, const Nodes& nodes) {
   return fmt::format("NUMA node{} {}", numbers.size() == 1 ? "" : "s", facts::render_cpu_list(numbers));
 }
 
-// What each worker gets, and the NUMA nodes its memory comes from.
+// Cores of each worker, and the NUMA nodes its memory comes from.
 struct Shares {
   std::vector<Cores> cores;
   std::vector<Nodes> memory;
 };
 
-// The cores near the GPUs; an even split where no GPU's place is known.
+// Shares out the cores near the GPUs; an even split if no GPU's place is known.
 Shares share_all(const PlacementInput& input, Placement& placement) {
   const options::BindMode mode = input.request.bind.mode;
   const bool whole_caches = mode != options::BindMode::exclusive;
@@ -90,12 +90,12 @@ Shares share_all(const PlacementInput& input, Placement& placement) {
   if (mode != options::BindMode::automatic || near.even) return shares;
   const Nodes idle = share_idle_nodes(input, shares.cores);
   if (!idle.empty()) placement.origin += ", then those of " + name_numa_nodes(input, idle);
-  // Who wants no memory but its own nodes' has to have that of all of them.
+  // With --membind=bind a worker needs the memory of every NUMA node that it has cores on.
   if (input.request.memory == options::MemoryBind::bind) shares.memory = nodes_of_each(input, shares.cores);
   return shares;
 }
 
-// node, socket, core-complex.
+// Takes cores for the modes node, socket, core-complex.
 std::vector<Cores> take(const PlacementInput& input, Placement& placement) {
   const std::vector<Nodes> numa_nodes = find_numa_nodes(input);
   const bool by_gpu = knows_a_gpu(input);
@@ -180,7 +180,8 @@ Placement place_by_own_lists(const PlacementRequest& request, std::vector<std::v
   return placement;
 }
 
-// Too few for one each: these CPUs are still the ones that were asked for.
+// Binds all workers to the same CPUs if a list has too few for one each: these are still the ones that were
+// asked for.
 void share_list(const PlacementRequest& request, Placement& placement) {
   for (facts::Binding& worker : placement.workers) worker.cpus = request.allowed_cpus;
   placement.origin = "the same CPUs for all workers";

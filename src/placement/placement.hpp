@@ -1,4 +1,4 @@
-// Which CPUs and which memory each worker of a node gets: the product's answer to numactl and --cpu-bind.
+// CPUs and memory of each worker of a node: the product's answer to numactl and --cpu-bind.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 namespace ddprun::placement {
 
 struct PlacementRequest {
-  facts::Topology topology;               // of the whole node
+  facts::Topology topology;               // topology of the whole node
   std::vector<int> allowed_cpus;          // ascending; what these workers may use together
   std::vector<int> allowed_memory_nodes;  // ascending; empty: not known, all
   options::BindChoice bind;
   options::MemoryBind memory = options::MemoryBind::automatic;
-  // For each worker, by local rank, for each of its GPUs the CPUs near it; an empty list, and one of all
-  // CPUs: not known. A worker without GPUs has none.
+  // CPUs near each GPU of each worker, by local rank; an empty list, and one of all CPUs: not known. A worker
+  // without GPUs has none.
   std::vector<std::vector<std::vector<int>>> near_gpus;
 };
 
@@ -26,7 +26,7 @@ struct Placement {
   std::vector<facts::Binding> workers;  // in the order of the request
   std::vector<int> spare;  // allowed CPUs that no worker holds; empty also where nothing is bound
   std::string origin;      // for the user: "cores near each GPU", "even split of 64 cores", ...
-  std::vector<allocation::Notice> notices;  // what could not be had; the same for all agents of a node
+  std::vector<allocation::Notice> notices;  // demands that are not met; the same for all agents of a node
 };
 
 // Promises, for BindMode::near: a pure function of the request; nothing outside allowed_cpus; siblings

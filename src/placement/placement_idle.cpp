@@ -1,5 +1,6 @@
-// Where several NUMA nodes make a package (NPS4, SNC4), only some of them have a GPU. Cores of the others are
-// a little farther from it, and far better than none.
+// Distribution of cores on NUMA nodes without a GPU.
+// If several NUMA nodes make a package (NPS4, SNC4), only some of them have a GPU. Cores of the others are a
+// little farther from it, and far better than none.
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -14,11 +15,11 @@ namespace {
 
 struct SharingWorker {
   std::size_t worker = 0;
-  Nodes nodes;  // of its cores
+  Nodes nodes;  // nodes of its cores
   std::size_t lacks = 0;
 };
 
-// Where there are cores, to whom the next one goes: who has fewest, of these the first.
+// Gives each next core to the worker with the fewest, of these the first.
 void find_lacks(std::vector<SharingWorker>& sharing, const std::vector<Cores>& workers, std::size_t cores) {
   using Level = std::pair<std::size_t, std::size_t>;
   std::priority_queue<Level, std::vector<Level>, std::greater<>> levels;

@@ -17,15 +17,15 @@ void keep_each_once(std::vector<int>& numbers) {
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-// Of a NUMA node's cores.
+// Counts of a NUMA node's cores.
 struct Count {
   int near = 0;
   int all = 0;
 };
 
-// The nodes most of whose cores are near, else the one with most. A list that the scheduler's cgroup has cut
-// is compared with what it left of a node; where it left nothing, with the whole node. What is near every
-// node is near none: so the kernel answers where the firmware tells nothing.
+// Returns the nodes most of whose cores are near, else the one with most. A list that the scheduler's cgroup
+// has cut is compared with what it left of a node; where it left nothing, with the whole node. What is near
+// every node is near none: so the kernel answers where the firmware tells nothing.
 Nodes find_near_nodes(const facts::Topology& topology, const CpuSet& allowed, const CpuSet& near) {
   std::vector<Count> whole(topology.nodes.size());
   std::vector<Count> left(topology.nodes.size());

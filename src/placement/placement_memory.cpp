@@ -10,8 +10,8 @@ namespace ddprun::placement {
 
 namespace {
 
-// Which NUMA nodes memory may come from. Those without CPUs are never taken: they are a GPU's own memory or
-// a small fast one that a program has to ask for.
+// NUMA nodes that memory may come from. Those without CPUs are never taken: they are a GPU's own memory or a
+// small fast one that a program has to ask for.
 class MemoryMap {
  public:
   explicit MemoryMap(const PlacementRequest& request) : request_(request) {
@@ -19,13 +19,13 @@ class MemoryMap {
     sizes_known_ = std::ranges::any_of(nodes, [](const facts::MemoryNode& n) { return n.bytes > 0; });
   }
 
-  // A single one leaves nothing to choose.
+  // Reports whether there are several to choose from.
   bool has_choice() const {
     const auto& nodes = request_.topology.nodes;
     return std::ranges::count_if(nodes, [&](const facts::MemoryNode& n) { return has_memory(n); }) > 1;
   }
 
-  // The kernel's numbers of the nodes that cores of `nodes` take memory from.
+  // Returns the kernel's numbers of the nodes that cores of `nodes` take memory from.
   std::vector<int> of(const Nodes& nodes) const {
     std::vector<int> numbers;
     for (const int node : nodes) {

@@ -35,7 +35,7 @@ Cores all_cores_of(const PlacementInput& input, const Nodes& nodes) {
   return cores;
 }
 
-// The largest first, then by lowest CPU.
+// Returns the largest first, then by lowest CPU.
 std::vector<Cores> core_complexes(const PlacementInput& input, const Nodes& nodes) {
   std::vector<Cores> groups;
   const facts::Core* last = nullptr;

@@ -1,5 +1,5 @@
-// What placement.cpp is put together from. The unit is a physical core with at least one allowed CPU, named
-// by its index into PlacementInput::cores.
+// Parts of placement.cpp.
+// The unit is a physical core with at least one allowed CPU, named by its index into PlacementInput::cores.
 #pragma once
 
 #include <vector>
@@ -19,19 +19,19 @@ class CpuSet {
   bool contains_any(const std::vector<int>& cpus) const;
 
  private:
-  std::vector<char> has_;  // by CPU
+  std::vector<char> has_;  // indexed by CPU
 };
 
-// What there is to share out, and among whom.
+// Cores to be shared out, and the workers that share them.
 struct PlacementInput {
   const PlacementRequest& request;
   CpuSet allowed;
   std::vector<const facts::Core*>
       cores;  // in the order of the topology; whole, though not all their CPUs may be allowed
-  std::vector<Cores> by_node;  // for each NUMA node
-  // For each worker, for each of its GPUs: the NUMA nodes near it, allowed or not; empty: not known.
+  std::vector<Cores> by_node;  // indexed by NUMA node
+  // NUMA nodes near each GPU of each worker, allowed or not; empty: not known.
   std::vector<std::vector<Nodes>> near;
-  std::vector<Nodes> near_any;  // for each worker: near any of its GPUs
+  std::vector<Nodes> near_any;  // indexed by worker: nodes near any of its GPUs
 
   const facts::Core& core(int index) const { return *cores[static_cast<std::size_t>(index)]; }
 
@@ -42,22 +42,22 @@ PlacementInput make_placement_input(const PlacementRequest& request);
 
 Cores every_core(const PlacementInput& input);
 Nodes nodes_of(const PlacementInput& input, const Cores& cores);
-Nodes with_cores(const PlacementInput& input, const Nodes& nodes);          // those that have allowed ones
+Nodes with_cores(const PlacementInput& input, const Nodes& nodes);          // nodes with allowed cores
 std::vector<int> cpus_of(const PlacementInput& input, const Cores& cores);  // the allowed ones, ascending
-// 10 is local, as in the SLIT; where that is not known, all others are equally far.
+// Returns the distance: 10 is local, as in the SLIT; if that is not known, all others are equally far.
 int distance_between(const facts::Topology& topology, int from, int to);
 
-// Whether any GPU's place is known.
+// Reports whether the location of any GPU is known.
 bool knows_a_gpu(const PlacementInput& input);
 
-// Cuts the cores into as many parts as there are workers, in core order, nobody empty; needs as many cores.
-// Cuts are made between packages while nobody's part falls below three quarters of a fair one, else between
-// NUMA nodes (seven eighths), else between L3 groups where that costs nobody a core; what remains is cut
-// evenly, and the first parts get the remainder. Of cores of several kinds everybody has as many of each.
+// Cuts the cores into as many parts as there are workers, in core order, no part empty; needs as many cores.
+// Cuts are made between packages while no part falls below three quarters of a fair one, else between NUMA
+// nodes (seven eighths), else between L3 groups where that costs no part a core; what remains is cut evenly,
+// and the first parts get the remainder. Of cores of several kinds every part has as many of each.
 std::vector<Cores> share_out(const PlacementInput& input, const Cores& cores, int workers, bool whole_caches);
 
-// The cores near the workers' GPUs, without overlap and nobody empty; needs as many cores as workers. Never
-// farther from the GPUs, summed over the workers, than an even split.
+// Returns the cores near the workers' GPUs, without overlap and no share empty; needs as many cores as
+// workers. Never farther from the GPUs, summed over the workers, than an even split.
 struct NearShares {
   std::vector<Cores> workers;
   bool even = false;     // the even split was nearer, or nothing is near at all
@@ -65,15 +65,15 @@ struct NearShares {
 };
 NearShares share_near_gpus(const PlacementInput& input, bool whole_caches);
 
-// NUMA nodes of which nobody has a core yet go to the workers with cores in the same package: so that the
-// least of these has as many as possible, and each node to the nearest of those that lack some. Nodes in
-// packages without a worker stay spare. Returns the nodes that were given away.
+// Gives NUMA nodes whose cores are all free to the workers with cores in the same package: so that the least
+// of these has as many as possible, and each node to the nearest of those that lack some. Nodes in packages
+// without a worker stay spare. Returns the nodes that were given away.
 Nodes share_idle_nodes(const PlacementInput& input, std::vector<Cores>& workers);
 
-// The NUMA nodes a worker belongs to, each with allowed cores: those near its GPUs, else the one nearest to
-// these, else, by its position among all workers.
+// Returns the NUMA nodes a worker belongs to, each with allowed cores: those near its GPUs, else the one
+// nearest to these, else, by its position among all workers.
 std::vector<Nodes> find_numa_nodes(const PlacementInput& input);
-// The three modes with torchrun's names in which workers may overlap.
+// Take cores for the three modes with torchrun's names in which workers may overlap.
 std::vector<Cores> take_nodes(const PlacementInput& input, const std::vector<Nodes>& numa_nodes);
 std::vector<Cores> take_packages(const PlacementInput& input, const std::vector<Nodes>& numa_nodes);
 std::vector<Cores> take_core_complexes(const PlacementInput& input, const std::vector<Nodes>& numa_nodes);
@@ -89,7 +89,7 @@ ReadLists read_lists(const PlacementRequest& request);
 // Fills memory_nodes and policy of the workers, from the nodes of each one's cores; an unbound one has all.
 void place_memory(const PlacementInput& input, const std::vector<Nodes>& workers, Placement& placement);
 
-// "worker 3", "workers 0-2,5".
+// Returns "worker 3", "workers 0-2,5".
 std::string name_workers(const std::vector<int>& workers);
 
 }  // namespace ddprun::placement

@@ -23,7 +23,7 @@ struct Share {
 struct Cut {
   std::size_t at = 0;  // cores left of it
   int workers = 0;     // left of it
-  Share least;         // of its two sides
+  Share least;         // lesser share of its two sides
 };
 
 enum class Level { package, node, cache };
@@ -56,9 +56,9 @@ class Sharer {
     return a.node != b.node || (level == Level::cache && a.cache != b.cache);
   }
 
-  // A worker across two packages has half its memory far away: rather a quarter fewer cores than that. Two
-  // nodes of one package are nearly as near as one: that is worth an eighth. One across two L3 groups loses
-  // little: that is not worth a core.
+  // Reports whether a cut at this level leaves enough. A worker across two packages has half its memory far
+  // away: rather a quarter fewer cores than that. Two nodes of one package are nearly as near as one: that is
+  // worth an eighth. One across two L3 groups loses little: that is not worth a core.
   bool is_enough(Share least, Level level) const {
     if (level == Level::cache) return least.cores / least.workers >= fair_.cores / fair_.workers;
     const std::int64_t eighths = level == Level::package ? 6 : 7;
@@ -101,8 +101,8 @@ class Sharer {
 
 namespace {
 
-// Cores of the fast kind are not worth the same as slow ones: everybody has some of each. Who has one more of
-// a kind is the last to have one more of the next.
+// Deals the cores out. Those of the fast kind are not worth the same as slow ones: each worker has some of
+// each. A worker that has one more of a kind is the last to have one more of the next.
 std::vector<Cores> deal_out(const std::map<int, Cores>& kinds, std::size_t workers) {
   std::vector<Cores> shares(workers);
   std::size_t first = 0;

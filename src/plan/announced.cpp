@@ -11,7 +11,7 @@ std::string announced_cpus(const NodeProposal& node, const facts::Snapshot& snap
 
 std::vector<LocalPeerWorker> announced_workers(const NodeProposal& node, const facts::Snapshot& snapshot) {
   std::vector<LocalPeerWorker> workers;
-  // By hand several nodes may be on one host.
+  // Nodes started by hand may share a host.
   if (node.allocation.style.value != allocation::LaunchStyle::agent_per_task &&
       node.allocation.scheduler.value != facts::Scheduler::manual)
     return workers;

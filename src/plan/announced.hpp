@@ -1,4 +1,4 @@
-// What an agent tells its local peers about its CPUs and devices, for their bindings and its own.
+// CPUs and devices that an agent announces to its local peers, for their bindings and its own.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace ddprun::plan {
 
-// Empty where it binds nothing and shows all its devices.
+// Returns the CPUs to announce; empty if it binds nothing and shows all its devices.
 std::string announced_cpus(const NodeProposal& node, const facts::Snapshot& snapshot);
 std::vector<LocalPeerWorker> announced_workers(const NodeProposal& node, const facts::Snapshot& snapshot);
 

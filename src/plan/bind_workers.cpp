@@ -54,7 +54,7 @@ NearGpus near_gpus_of(const LocalPeerWorker& worker, const facts::Snapshot& snap
 struct Sharers {
   std::vector<NearGpus> near_gpus;
   std::size_t first = 0;
-  bool keep = false;  // this agent is the only one with these CPUs, and somebody chose them for it
+  bool keep = false;  // this agent is the only one with these CPUs, and they were chosen for it
 };
 
 Sharers own_workers(const LaunchPlan& plan, const facts::Snapshot& snapshot) {
@@ -66,7 +66,8 @@ Sharers own_workers(const LaunchPlan& plan, const facts::Snapshot& snapshot) {
   return sharers;
 }
 
-// As the coordinator told: every agent of the host computes the same list.
+// Returns the workers that share this host, in the order of the coordinator: every agent of the host computes
+// the same list.
 Sharers among(const std::vector<LocalPeer>& local_peers, const LaunchPlan& plan,
               const facts::Snapshot& snapshot) {
   Sharers sharers;
@@ -82,8 +83,8 @@ Sharers among(const std::vector<LocalPeer>& local_peers, const LaunchPlan& plan,
   return sharers;
 }
 
-// Before they have met: as many tasks as the scheduler says, each with the GPU of its local rank where every
-// task sees them all.
+// Returns the expected tasks before they have met: as many as the scheduler says, each with the GPU of its
+// local rank if every task sees them all.
 Sharers expected_tasks(const LaunchPlan& plan, const facts::Snapshot& snapshot,
                        const placement::VisibleDevices& devices) {
   Sharers sharers;
@@ -120,8 +121,8 @@ placement::PlacementRequest make_request(const LaunchPlan& plan, const facts::Sn
   return request;
 }
 
-// A task with CPUs of its own is the only worker there; of a list for each of the host's workers it takes its
-// own.
+// Picks the task's own list: one with CPUs of its own is the only worker there; of a list for each of the
+// host's workers it takes its own.
 void pick_own_list(placement::PlacementRequest& request, const LaunchPlan& plan) {
   std::vector<std::vector<int>>& lists = request.bind.lists;
   const auto workers = static_cast<std::size_t>(plan.node->local_world_size);
@@ -130,7 +131,8 @@ void pick_own_list(placement::PlacementRequest& request, const LaunchPlan& plan)
   if (own < lists.size()) lists = {lists[own]};
 }
 
-// That there are too few cores is said with the launcher's own option; the placement knows none.
+// Reports whether a notice names the lack of cores already, with the launcher's own option, which the
+// placement does not know.
 bool is_said(const placement::Placement& placement, const LaunchPlan& plan, const facts::Snapshot& snapshot) {
   const bool unbound = std::ranges::all_of(placement.workers,
                                            [](const facts::Binding& worker) { return worker.cpus.empty(); });

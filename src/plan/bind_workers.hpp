@@ -1,5 +1,4 @@
-// Binding as part of a plan: what the allocation, the devices and the other agents of the host mean for
-// placement.
+// Binding as part of a plan: effects of the allocation, the devices and the host's other agents on placement.
 #pragma once
 
 #include "allocation/allocation.hpp"
@@ -14,8 +13,9 @@ namespace ddprun::plan {
 // that share a mask share out its cores, each computing the same answer.
 void bind_workers(LaunchPlan& plan, const facts::Snapshot& snapshot);
 
-// False where the plan is the same without a topology: the only worker of the job has all CPUs of its host,
-// and no GPU or network card whose place matters. `snapshot.host.gpus` are those that the kernel shows.
+// Reports whether the plan needs a topology. False if the plan is the same without: the only worker of the
+// job has all CPUs of its host, and no GPU or network card whose place matters. `snapshot.host.gpus` are
+// those that the kernel shows.
 bool needs_topology(const options::Options& options, const allocation::Allocation& allocation,
                     const facts::Snapshot& snapshot);
 

@@ -9,7 +9,7 @@ namespace ddprun::plan {
 
 namespace {
 
-// The GPU that a local peer's only worker calls `device`, if this process calls it so too.
+// Returns the GPU that a local peer's only worker calls `device`, if this process calls it so too.
 std::optional<int> find_same(const std::vector<facts::Gpu>& gpus, const LocalPeer& local_peer) {
   if (local_peer.workers.size() != 1 || local_peer.workers.front().gpus.size() != 1) return std::nullopt;
   const LocalPeerWorker& worker = local_peer.workers.front();

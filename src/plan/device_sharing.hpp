@@ -1,5 +1,5 @@
-// One ddprun a task where each task sees one GPU: whether its workers may see those of all tasks of the host,
-// which gives them their real LOCAL_RANK and transfers from GPU to GPU.
+// Sharing of GPUs between the tasks of a host, if one ddprun runs per task and each task sees one GPU.
+// If its workers may see the GPUs of all tasks, they get their real LOCAL_RANK and transfers from GPU to GPU.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace ddprun::plan {
 
-// The local peers' entries by local rank, for the visibility variable. Empty where it would not be safe: each
-// of them has to have one worker with one entry, no two the same GPU, and `gpus` (those this process may
+// Returns the local peers' entries by local rank, for the visibility variable. Empty if it would not be safe:
+// each of them has to have one worker with one entry, no two the same GPU, and `gpus` (those this process may
 // open) has each one under that entry and at the same PCI address. With device cgroups every task calls its
 // GPU number 0 and none can open another's.
 std::vector<std::string> find_shared_devices(const std::vector<facts::Gpu>& gpus,

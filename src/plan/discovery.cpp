@@ -9,7 +9,7 @@ namespace ddprun::plan {
 
 namespace {
 
-// Every agent of the launch knows where the coordinator is.
+// Reports whether every agent of the launch knows where the coordinator is.
 bool all_told(const allocation::Allocation& allocation) {
   return allocation.first_address.has_value() || allocation.first_known;
 }
@@ -45,7 +45,8 @@ Sourced<std::string> choose_file(const RendezvousPlan& rendezvous, const allocat
           named ? "--rdzv-dir" : "home directory"};
 }
 
-// Members that know nothing would look nowhere until their deadline.
+// Throws if members could not find the coordinator: without a place to look they would wait until their
+// deadline.
 void check_findable(const RendezvousPlan& rendezvous, const allocation::Allocation& allocation,
                     const facts::Snapshot& snapshot) {
   const bool told = rendezvous.key_value_space != allocation::KeyValueSpace::none ||

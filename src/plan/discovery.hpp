@@ -1,5 +1,4 @@
-// How members learn where the coordinator listens beside the addresses that they can know, and what they
-// prove themselves with.
+// Discovery of the coordinator beside the addresses that members can know, and proofs of membership.
 #pragma once
 
 #include "facts/snapshot.hpp"

@@ -19,7 +19,7 @@ std::string store_host(const NodeProposal& node) {
   return node.options.store == options::StoreHost::worker || first.empty() ? "rank 0's host" : first;
 }
 
-// How many nodes there are, and their order, may show only when the agents meet.
+// Reports whether the number of nodes and their order show only when the agents meet.
 bool is_node_count_open(const NodeProposal& node) { return node.allocation.hosts.value.empty(); }
 
 bool is_node_open(const NodeProposal& node) {
@@ -32,7 +32,7 @@ bool is_rank(const std::string& name) {
   return name == "RANK" || name == "ROLE_RANK" || name == "GROUP_RANK";
 }
 
-// What a worker's variables begin with where the start decides the rest.
+// Placeholders for values that the start decides.
 constexpr const char* k_folder = "(a temporary folder)";
 constexpr const char* k_log_folder = "(the attempt's folder of --logs)";
 constexpr const char* k_ras_address = "(a free port of 127.0.0.1)";
@@ -41,7 +41,7 @@ bool is_open(const std::string& value) {
   return value.starts_with(k_folder) || value.starts_with(k_log_folder) || value == k_ras_address;
 }
 
-// Words for what only the start decides; empty for what the plan knows.
+// Describes a value that only the start decides; empty for one that the plan knows.
 std::string describe_open(const VariableChange& change, const NodeProposal& node) {
   if (change.name == "MASTER_ADDR" && change.value == "") {
     return fmt::format("(an address of {})", store_host(node));
@@ -62,7 +62,7 @@ std::string describe_open(const VariableChange& change, const NodeProposal& node
   return {};
 }
 
-// As it is called inside the container that it is for.
+// Returns the change under the name that it has inside the container.
 VariableChange without_prefix(VariableChange change, const NodeProposal& node) {
   const std::string& prefix = node.options.container.prefix;
   if (!prefix.empty() && change.name.starts_with(prefix)) change.name.erase(0, prefix.size());

@@ -9,8 +9,8 @@
 
 namespace ddprun::plan {
 
-// This agent's share as it follows from its proposal alone; address empty and port 0 where the rendezvous
-// decides.
+// Returns this agent's share as it follows from its proposal alone; address empty and port 0 if the
+// rendezvous decides.
 Assignment make_expected_assignment(const NodeProposal& node);
 
 struct ExpectedVariable {
@@ -18,7 +18,8 @@ struct ExpectedVariable {
   std::string open;       // "(a free port of n1)": what the start will put there; empty: decided
 };
 
-// The changes of the real run for one of the workers of a plan that was made of the expected assignment.
+// Returns the changes of the real run for one of the workers of a plan that was made of the expected
+// assignment.
 std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan,
                                                  const facts::Environment& environment, std::size_t worker);
 

@@ -25,7 +25,8 @@ DeviceView view_as_offered(const NodeProposal& node, const OfferedWorker& offere
   return view;
 }
 
-// As torchrun: without a GPU, and without a variable that hides any, each worker has the number of its own.
+// Reports whether each worker gets a device number of its own, as torchrun gives it: there is no GPU here,
+// and no variable that hides any.
 bool numbers_devices(const NodeProposal& node, const facts::Snapshot& snapshot) {
   return node.options.virtual_local_rank && node.gpus.empty() &&
          !facts::find_variable(snapshot, node.device_variable);

@@ -1,4 +1,4 @@
-// From a proposal and its share of the world to the plan of an attempt.
+// Plan of an attempt, made from a proposal and its share of the world.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace ddprun::plan {
 
-// `snapshot` is the one of the proposal. Throws Error where the assignment is for another number of workers
-// than was offered, UsageError where the workers cannot be bound as was asked.
+// Makes the plan of an attempt. `snapshot` is the one of the proposal. Throws Error if the assignment is for
+// another number of workers than was offered, UsageError if the workers cannot be bound as was asked.
 LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignment,
                     const facts::Snapshot& snapshot);
 

@@ -28,7 +28,7 @@ void choose_cards(LaunchPlan& plan, const facts::Snapshot& snapshot) {
   for (std::size_t i = 0; i < cards.size(); ++i) plan.planned[i].network_card = cards[i];
 }
 
-// The only worker of a host is left unbound where it would get everything.
+// Lays out the places of OpenMP. The only worker of a host is left unbound if it would get everything.
 void lay_out_places(LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (!plan.node->options.omp_places) return;
   for (PlannedWorker& worker : plan.planned) {

@@ -1,4 +1,4 @@
-// What follows from where the workers are bound: threads, places of OpenMP, nearest network cards.
+// Consequences of the workers' bindings: threads, places of OpenMP, nearest network cards.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@ namespace ddprun::plan {
 // Fills LaunchPlan::threads and each worker's network_card and omp_places from the bindings.
 void follow_binding(LaunchPlan& plan, const facts::Snapshot& snapshot);
 
-// --nic without a card to name.
+// Returns a notice for --nic without a card to name.
 std::optional<allocation::Notice> find_many_threads(const LaunchPlan& plan, const facts::Snapshot& snapshot);
 std::optional<allocation::Notice> find_no_card(const LaunchPlan& plan, const facts::Snapshot& snapshot);
 
-// One place a core, "{0,64},{1,65}": the hardware threads of each that are among `cpus` (ascending). Without
-// a topology every CPU is a place.
+// Renders one place a core, "{0,64},{1,65}": the hardware threads of each that are among `cpus` (ascending).
+// Without a topology every CPU is a place.
 std::string render_omp_places(const std::vector<int>& cpus, const std::optional<facts::Topology>& topology);
 
 }  // namespace ddprun::plan

@@ -37,7 +37,7 @@ std::string several_hint(std::int64_t workers, std::int64_t gpus) {
                      (workers + gpus - 1) / gpus);
 }
 
-// K GPUs for each of `workers` that this host's agents have together.
+// Checks that K GPUs for each of `workers` fit, which this host's agents have together.
 void check_gpus_fit(const Sourced<int>& workers, const options::Options& options,
                     const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   if (!asks_for_gpus(options)) return;
@@ -65,7 +65,7 @@ void check_gpus_fit(const Sourced<int>& workers, const options::Options& options
                    each > 1 ? enough : enough + "; " + several_hint(workers.value, gpus));
 }
 
-// Of this job on the node, whatever the task sees of them; 0: not known.
+// Returns the number of this job's GPUs on the node, whatever the task sees of them; 0: not known.
 std::int64_t gpus_on_node(const facts::Snapshot& snapshot) {
   return std::max<std::int64_t>(
       0, parse_integer(facts::find_variable(snapshot, "SLURM_GPUS_ON_NODE").value_or("0")).value_or(0));
@@ -92,8 +92,8 @@ bool are_parts_shared(const Sourced<int>& tasks, const facts::Snapshot& snapshot
           : "launch with srun --gpu-bind=none to let every task see all GPUs of its node");
 }
 
-// Scripts take device LOCAL_RANK: CUDA's "invalid device ordinal" in the last of them. A task that sees one
-// GPU may have it to itself, and takes it as number 0.
+// Checks that there is a GPU for each task. Scripts use device LOCAL_RANK: CUDA's "invalid device ordinal" in
+// the last of them. A task that sees one GPU may have it to itself, and uses it as number 0.
 void check_gpu_for_each_task(const Sourced<int>& tasks, const options::Options& options,
                              const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const std::int64_t gpus = count_visible(devices);
@@ -111,7 +111,7 @@ void check_gpu_for_each_task(const Sourced<int>& tasks, const options::Options& 
                   several_hint(tasks.value, gpus)));
 }
 
-// Every worker has LOCAL_RANK 0 and its own device, or all would share the first one.
+// Checks that every worker has LOCAL_RANK 0 and its own device, or all would share the first one.
 void check_virtual_ranks(const Sourced<int>& workers, const options::Options& options,
                          const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const std::int64_t gpus = count_visible(devices);
@@ -134,7 +134,7 @@ int workers_a_gpu(const options::Options& options) {
   return static_cast<int>(number.value_or(1));  // the option's row has checked it
 }
 
-// All visible GPUs are used: what would be left over is a mistake in one of the numbers.
+// Shares out all visible GPUs: a rest would be a mistake in one of the numbers.
 Sourced<int> share_out_gpus(const std::string& origin, const options::Options& options,
                             const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<int>(devices.entries.size());
@@ -184,7 +184,7 @@ void check_gpus_of_tasks(const allocation::Allocation& allocation, const options
   check_gpu_for_each_task(sharers, options, snapshot, devices);
 }
 
-// Scripts take device LOCAL_RANK, which is not there for the last workers.
+// Returns a notice if the last workers have no GPU: scripts use device LOCAL_RANK.
 std::optional<allocation::Notice> find_too_few_gpus(const placement::VisibleDevices& devices,
                                                     const Sourced<int>& workers,
                                                     const options::Options& options) {

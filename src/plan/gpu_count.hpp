@@ -1,4 +1,4 @@
-// How many workers the GPUs of a host are for, and what is wrong where they are not enough.
+// Number of workers that the GPUs of a host are for, and errors if they are not enough.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,8 @@
 
 namespace ddprun::plan {
 
-// Whether --gpus-per-worker or --workers-per-gpu was given: each worker then sees its own GPUs and no others.
+// Reports whether --gpus-per-worker or --workers-per-gpu was given: each worker then sees its own GPUs and no
+// others.
 bool asks_for_gpus(const options::Options& options);
 
 // --workers-per-gpu; 1 without.

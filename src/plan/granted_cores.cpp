@@ -15,7 +15,7 @@ namespace {
 
 using CoreList = std::vector<std::vector<int>>;
 
-// Without a topology every CPU is one.
+// Returns the cores of the mask; without a topology every CPU is one.
 CoreList cores_of_mask(const facts::HostFacts& host) {
   CoreList cores;
   if (!host.topology) {
@@ -42,7 +42,7 @@ std::vector<std::vector<int>> near_cpus_of_workers(const NodeProposal& node, con
   return near;
 }
 
-// One for each of the lists in turn, then the others as they come.
+// Returns the cores in an order that takes one near each of the lists in turn, then the others as they come.
 CoreList nearest_first(const CoreList& cores, const std::vector<std::vector<int>>& near) {
   CoreList ordered;
   std::set<std::size_t> taken;
@@ -66,8 +66,8 @@ CoreList nearest_first(const CoreList& cores, const std::vector<std::vector<int>
 
 }  // namespace
 
-// An ncpus of 1 is what PBS puts where nobody asked, as on nodes that are given as a whole: it is no reason
-// to crowd the workers of several GPUs.
+// Finds the granted cores. An ncpus of 1 is PBS' default if the user asked for none, as on nodes that are
+// given as a whole: it is no reason to crowd the workers of several GPUs.
 GrantedCores find_granted_cores(const NodeProposal& node, const facts::Snapshot& snapshot) {
   const allocation::Allocation& allocation = node.allocation;
   const Sourced<int>& granted = allocation.cpus_on_node;

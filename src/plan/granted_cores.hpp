@@ -1,5 +1,5 @@
-// The cores of a job whose scheduler grants some of a host's and keeps nobody to them: PBS without the
-// cgroups hook. Its jobs may use the whole host, so two of them would begin with the same cores.
+// Cores of a job whose scheduler grants some of a host's but enforces nothing: PBS without the cgroups hook.
+// Its jobs may use the whole host, so two of them would begin with the same cores.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct GrantedCores {
 
 GrantedCores find_granted_cores(const NodeProposal& node, const facts::Snapshot& snapshot);
 
-// Where other jobs hold so many that they are not to be had.
+// Describes that other jobs hold so many cores that this one cannot get its own.
 allocation::Notice describe_held_cores(const std::string& host, const GrantedCores& granted);
 
 }  // namespace ddprun::plan

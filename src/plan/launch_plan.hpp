@@ -1,4 +1,4 @@
-// What this ddprun does in one attempt: its proposal, its share of the world, and what follows from the two.
+// Plan of one attempt on this host: its proposal, its share of the world, and what follows from the two.
 // Complete, printable and never changed afterwards: --dry-run, the real run and the tests use this object.
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace ddprun::plan {
 
-// What a worker sees of its devices and the number it finds its own under: one follows from the other.
+// Devices that a worker sees, and the number of its own among them: one follows from the other.
 struct DeviceView {
   bool virtual_rank = false;  // LOCAL_RANK is 0
-  std::string entries;        // of NodeProposal::device_variable; empty: left as it is
+  std::string entries;        // value of NodeProposal::device_variable; empty: unchanged
   std::string origin;
 };
 
@@ -33,14 +33,15 @@ struct PlannedWorker {
   std::string omp_places{};    // --omp-places: "{0,64},{1,65}"; empty: not bound, or not asked for
 };
 
-// How the workers of this host are bound; the bindings themselves are the workers' own.
+// Binding of this host's workers; each worker has its own binding.
 struct BindingPlan {
   std::string origin;      // for the user: "--bind none", "cores near each GPU"
   std::vector<int> spare;  // CPUs of this host that none of its workers holds: ddprun itself keeps to them
 };
 
 struct LaunchPlan {
-  // As one task of several, where the others were found to be tasks and this agent had assumed otherwise.
+  // Proposal as one task of several, if the others were found to be tasks and this agent had assumed
+  // otherwise.
   std::shared_ptr<const NodeProposal> node;
   Assignment assignment;
   std::vector<PlannedWorker> planned;  // in the order of the assignment's workers
@@ -48,10 +49,10 @@ struct LaunchPlan {
   Sourced<int> threads;  // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
   // --stage: where each path is on this host, as far as it is known.
   std::vector<staging::Mapping> staged{};
-  std::vector<allocation::Notice> notices;  // what follows from the share; the node has its own
+  std::vector<allocation::Notice> notices;  // notices about the share; the node has its own
 };
 
-// The node's, then those of its share.
+// Returns the node's notices, then those of its share.
 std::vector<allocation::Notice> notices_of(const LaunchPlan& plan);
 
 }  // namespace ddprun::plan

@@ -37,7 +37,8 @@ void check_spares(const NodeProposal& node) {
 
 namespace {
 
-// Whether the job itself was submitted with --no-kill is shown nowhere, so only the hint names that.
+// Returns a notice if the step was started without --no-kill. The hint names the job's --no-kill, too: no
+// source shows whether the job was submitted with it.
 std::optional<allocation::Notice> find_strict_srun(const facts::Snapshot& snapshot) {
   const auto& step = snapshot.host.step;
   if (!step) return std::nullopt;
@@ -53,8 +54,8 @@ std::optional<allocation::Notice> find_strict_srun(const facts::Snapshot& snapsh
       "srun --no-kill --kill-on-bad-exit=0 --wait=0 ddprun ..., in a job submitted with sbatch --no-kill"};
 }
 
-// mpirun of Open MPI 4 passes the option on. That of 5 and prterun do not, so their sentences name it as a
-// condition.
+// Reports whether mpirun continues after a loss. That of Open MPI 4 passes the option on. That of 5 and
+// prterun do not, so their sentences name it as a condition.
 bool recovers(const facts::Snapshot& snapshot) {
   return facts::find_variable(snapshot, "OMPI_MCA_orte_enable_recovery").value_or("0") != "0";
 }

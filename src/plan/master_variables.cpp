@@ -23,15 +23,16 @@ std::string value_of(const facts::Environment& environment, const char* name) {
 
 std::string origin_of(const char* name) { return fmt::format("{} of the environment", name); }
 
-// Of torchrun or ddprun; other launchers set the rank on the host beside RANK, which scripts for a whole job
-// do not.
+// Reports whether torchrun or ddprun has set the variables; other launchers set the host's rank beside RANK,
+// which scripts for a whole job do not.
 bool is_inside_launch(const facts::Environment& environment) {
   const auto is_set = [&](const char* name) { return environment.contains(name); };
   return is_set("TORCHELASTIC_RUN_ID") || is_set("DDPRUN_LAUNCH_ID") ||
          (is_set("RANK") && is_set("LOCAL_RANK"));
 }
 
-// Kubernetes gives every pod such a MASTER_PORT where its namespace has a service named master.
+// Reports whether it is a service's MASTER_PORT: Kubernetes gives every pod one if its namespace has a
+// service named master.
 bool is_of_service(const facts::Environment& environment, const std::string& port) {
   return port.starts_with("tcp://") && value_of(environment, k_address).empty();
 }
@@ -50,7 +51,7 @@ std::optional<int> parse_port(const std::string& text) {
   return static_cast<int>(*port);
 }
 
-// Several hosts, or nobody knows how many.
+// Reports whether it is a loopback address in a launch of several hosts, or an unknown number of them.
 bool is_ambiguous(const std::string& address, const allocation::Allocation& allocation) {
   return allocation::is_loopback_name(address) && allocation.hosts.value.size() != 1;
 }

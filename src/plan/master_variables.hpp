@@ -1,8 +1,7 @@
-// MASTER_ADDR and MASTER_PORT of ddprun's own environment, which batch scripts made for srun and python
-// export.
+// MASTER_ADDR and MASTER_PORT in the environment, as batch scripts made for srun and python export them.
 //
 // The port counts as --master-port does. The address says where node 0 probably is: it may be left from
-// another host, so it is tried first and what the scheduler tells beside it.
+// another host, so it is tried first and the scheduler's address beside it.
 #pragma once
 
 #include <optional>
@@ -19,11 +18,11 @@ struct MasterVariables {
   std::optional<Sourced<int>> port;
 };
 
-// Nothing for what is empty or cannot be used, and in a worker of another launch, where both are the address
-// of a store in use.
+// Leaves out empty and invalid values, and returns none in a worker of another launch, where both are the
+// address of a store in use.
 MasterVariables read_master_variables(const facts::Environment& environment);
 
-// Where rank 0 is in a launch of one agent: MASTER_ADDR, where that is this host.
+// Returns MASTER_ADDR if it is this host, as the place of rank 0 in a launch of one agent.
 std::optional<Sourced<std::string>> find_own_master_address(const allocation::PlaceOptions& options,
                                                             const facts::HostFacts& host);
 
@@ -32,11 +31,11 @@ void try_likely_address_first(Sourced<std::vector<std::string>>& addresses,
                               const allocation::Allocation& allocation,
                               const allocation::PlaceOptions& options);
 
-// What is set and not followed, and why.
+// Returns a notice for each variable that is set and not followed, with the reason.
 std::vector<allocation::Notice> find_unfollowed_master(const NodeProposal& node,
                                                        const facts::Snapshot& snapshot);
 
-// What to do where the port of node 0 is taken.
+// Returns the hint for a port of node 0 that is taken.
 std::string other_port_hint(const std::optional<Sourced<int>>& port);
 
 }  // namespace ddprun::plan

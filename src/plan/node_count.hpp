@@ -1,5 +1,4 @@
-// Whether the agents of an MPI launcher are on as many hosts as was meant: only when all have met does
-// anybody know on how many they are.
+// Expected number of hosts of an MPI launcher's agents; the real one is known only when all have met.
 #pragma once
 
 #include <optional>
@@ -20,13 +19,13 @@ struct ExpectedNodes {
   std::string one_a_node;             // "mpiexec -n {0} -ppn 1"
 };
 
-// What this agent knows of it; nothing where the hosts were not the launcher's choice.
+// Returns the expectation of this agent; nullopt if the launcher did not choose the hosts.
 std::optional<ExpectedNodes> expect_nodes(const allocation::Allocation& allocation,
                                           const allocation::PlaceOptions& options,
                                           const facts::Snapshot& snapshot);
 
 // Throws Error, with a hint, where --nnodes asked for another number of hosts; a notice where the job has
-// more and nobody asked for fewer.
+// more and fewer were not asked for.
 std::optional<allocation::Notice> check_node_count(const std::vector<Announcement>& announcements,
                                                    const WorldPlan& world, const ExpectedNodes& expected);
 

@@ -1,5 +1,6 @@
-// What this ddprun can do and offers, from its own host and environment alone. Made once, before it meets the
-// others; what it does follows when it knows its share of the world (plan/launch_plan.hpp).
+// Offer of this ddprun, from its own host and environment alone.
+// Made once, before it meets the others; what it does follows when it knows its share of the world
+// (plan/launch_plan.hpp).
 #pragma once
 
 #include <optional>
@@ -16,7 +17,7 @@ namespace ddprun::plan {
 // A variable that differs from ddprun's own environment.
 struct VariableChange {
   std::string name;
-  std::optional<std::string> value;  // nothing: removed
+  std::optional<std::string> value;  // nullopt: removed
   std::string origin;
   bool open = false;  // --dry-run cannot tell the value: it shows when the hosts have met
   friend bool operator==(const VariableChange&, const VariableChange&) = default;
@@ -24,16 +25,16 @@ struct VariableChange {
 
 struct OfferedWorker {
   LocalRank local_rank;
-  GlobalRank expected_rank;          // as NodeProposal::rank_origin says
+  GlobalRank expected_rank;          // rank as NodeProposal::rank_origin explains it
   std::vector<std::string> command;  // empty where there is none to start (--dry-run=env, --capture)
   // Entries of the visible devices this worker stands for, joined by ','; empty: none or not told apart.
   std::string device;
-  std::vector<int> gpus{};  // those among HostFacts::gpus that are known
+  std::vector<int> gpus{};  // indices of known ones in HostFacts::gpus
 };
 
 enum class RendezvousRole { solo, coordinator, member };
 
-// How the agents of one launch find each other.
+// Roles and addresses by which the agents of one launch find each other.
 struct RendezvousPlan {
   RendezvousRole role = RendezvousRole::solo;
   int agents = 1;
@@ -49,8 +50,8 @@ struct RendezvousPlan {
   // Tried by members beside those, a moment later. Where the user named the port and it is taken, the
   // coordinator says so here; else it binds the first of these where all of `ports` are taken.
   std::vector<int> spare_ports;
-  // The launcher's key-value space: the coordinator puts where it listens, everybody takes part. Either all
-  // agents of a launch do this or none, so it follows from what all of them see.
+  // The launcher's key-value space: the coordinator puts its address there, and all agents take part. Either
+  // all agents of a launch do this or none, so it follows from what all of them see.
   allocation::KeyValueSpace key_value_space = allocation::KeyValueSpace::none;
   // A file on a file system that all hosts share: the coordinator writes where it listens, members look for
   // it beside the addresses above. Empty: not used.
@@ -67,7 +68,7 @@ struct NodeProposal {
   int local_world_size = 1;  // workers on this host, all its agents together
   Sourced<int> workers;      // workers of this agent
   std::vector<OfferedWorker> offered;
-  std::string rank_origin;           // what the ranks follow from; says so where they are an assumption
+  std::string rank_origin;           // source of the ranks; says so if they are assumed
   Sourced<bool> virtual_local_rank;  // every worker has LOCAL_RANK 0 and one device
   std::string device_variable;       // the one that leaves it that device
   // virtual_local_rank follows from a task that sees one GPU: undone at the start where those of its

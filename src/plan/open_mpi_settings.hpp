@@ -1,4 +1,4 @@
-// What Open MPI's mpirun does to one ddprun per node that is meant for one MPI process a core.
+// Effects of Open MPI's mpirun on one ddprun per node, as mpirun expects one MPI process per core.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,13 @@
 
 namespace ddprun::plan {
 
-// Up to two processes are bound to a core each unless --bind-to says otherwise (mpirun(1)): with one ddprun a
-// node all its workers have that core.
+// Returns a notice if mpirun has bound the agent: up to two processes are bound to a core each unless
+// --bind-to says otherwise (mpirun(1)), and with one ddprun a node all its workers have that core.
 std::optional<allocation::Notice> find_bound_agent(const NodeProposal& node, const facts::Snapshot& snapshot);
 
-// A stop signal to mpirun reaches every process, and odls_base_sigkill_timeout later, a second if nobody has
-// set it, all are killed: less than `grace`, which workers were promised.
+// Returns a notice if mpirun kills early: a stop signal to it reaches every process, and
+// odls_base_sigkill_timeout later, a second by default, all are killed: less than `grace`, which workers were
+// promised.
 std::optional<allocation::Notice> find_early_kill(const facts::Snapshot& snapshot, Milliseconds grace);
 
 }  // namespace ddprun::plan

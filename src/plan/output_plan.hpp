@@ -1,4 +1,4 @@
-// Where the output of this host's workers goes, in words.
+// Destinations of the output of this host's workers, in words.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct OutputWay {
 };
 
 OutputWay output_way(const LaunchPlan& plan, std::size_t worker, output::Stream stream);
-// Whether the options say anything about it.
+// Reports whether the options direct any output.
 bool directs_output(const output::OutputOptions& options);
 std::string describe(const OutputWay& way);
 // --ranks or --local-ranks-filter that choose none of the ranks there are, so that nothing is shown.

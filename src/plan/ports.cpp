@@ -6,7 +6,7 @@ namespace ddprun::plan {
 
 namespace {
 
-constexpr int k_torchrun_port = 29500;  // where another launcher of the same user may sit
+constexpr int k_torchrun_port = 29500;  // possibly held by another launcher of the same user
 
 std::uint64_t next_of(std::uint64_t& state) {
   state += 0x9e3779b97f4a7c15U;
@@ -18,7 +18,7 @@ std::uint64_t next_of(std::uint64_t& state) {
 
 }  // namespace
 
-// FNV-1a, which splitmix64 finishes for the ports; std::hash may differ between builds.
+// Hashes by FNV-1a, which splitmix64 finishes for the ports; std::hash may differ between builds.
 std::uint64_t launch_hash(const std::string& launch_key) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : launch_key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;

@@ -1,4 +1,4 @@
-// Where agents that share only a few variables look for each other.
+// Ports where agents that share only a few variables look for each other.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ struct PortRange {
   int last = k_last_sequence_port - 1;  // inclusive
 };
 
-// Stable across versions and machines.
+// Returns a hash that is stable across versions and machines.
 std::uint64_t launch_hash(const std::string& launch_key);
 
 inline constexpr int k_sequence_ports = 8;
 inline constexpr int k_spare_ports = 24;  // beyond those, for where others hold all of them
 
-// `count` different ports, or all of a smaller range, that follow from the launch key alone: the coordinator
-// binds the first free one, members try all of them, and the handshake tells strangers apart.
+// Returns `count` different ports, or all of a smaller range, that follow from the launch key alone: the
+// coordinator binds the first free one, members try all of them, and the handshake tells strangers apart.
 std::vector<int> make_port_sequence(const std::string& launch_key, int count = k_sequence_ports,
                                     PortRange range = {});
 

@@ -89,8 +89,8 @@ std::string explain_ranks(const NodeProposal& node) {
   return origin;
 }
 
-// By position in the list, whatever its entries are. A task that sees no more than one worker's share has
-// that.
+// Gives the worker its share of the list by position, whatever the entries are. A task that sees no more than
+// one worker's share has that.
 void give_devices(OfferedWorker& worker, const placement::VisibleDevices& devices,
                   const options::Options& options) {
   const std::size_t count = devices.entries.size();
@@ -128,21 +128,21 @@ void offer_workers(NodeProposal& node, const placement::VisibleDevices& devices,
   }
 }
 
-// cuda:LOCAL_RANK has to exist where one GPU is seen.
+// Makes cuda:LOCAL_RANK exist if one GPU is seen.
 void adapt_to_one_gpu(NodeProposal& node) {
   if (!asks_for_gpus(node.options) || node.options.gpus_per_worker.value > 1) return;
   if (!node.virtual_local_rank.value) node.virtual_local_rank = {true, node.options.gpus_per_worker.origin};
 }
 
-// Where a process can use one MIG instance only, each worker sees its own.
+// Adapts the proposal to MIG if a process can use one instance only: each worker then sees its own.
 void adapt_to_instances(NodeProposal& node, const placement::VisibleDevices& devices) {
   if (!devices.one_a_process || node.virtual_local_rank.value) return;
   node.virtual_local_rank = {true, "one MIG instance per process"};
 }
 
-// One agent a task where every task was given its own GPU: each sees it as number 0, whatever its local rank.
-// Without a visibility variable it sees all that it can open. Where that is more than its own, the agents may
-// find at the start that they can all open each other's; until then nothing is said.
+// Adapts to one agent a task if every task was given its own GPU: each sees it as number 0, whatever its
+// local rank. Without a visibility variable it sees all that it can open. If that is more than its own, the
+// agents may find at the start that they can all open each other's; until then no notice is given.
 void adapt_to_own_device(NodeProposal& node, const placement::VisibleDevices& devices) {
   if (node.allocation.style.value != allocation::LaunchStyle::agent_per_task || node.local_world_size < 2)
     return;
@@ -162,7 +162,7 @@ void adapt_to_own_device(NodeProposal& node, const placement::VisibleDevices& de
            : "launch with srun --gpu-bind=none to let every task see all GPUs of its node"});
 }
 
-// Of the options that decide about a requeue together, one alone.
+// Finds an option that has no effect, as it decides about a requeue only together with another one.
 std::optional<allocation::Notice> find_idle_requeue(const options::TimeLimitOptions& limit) {
   const bool codes = !limit.requeue_on.value.empty();
   if (limit.requeue && !limit.signal && !codes) {
@@ -174,8 +174,8 @@ std::optional<allocation::Notice> find_idle_requeue(const options::TimeLimitOpti
   return allocation::Notice{limit.requeue_on.origin + " has no effect without --requeue", "add --requeue"};
 }
 
-// Slurm's step has GPUs of its own, but no variable tells the runtime: without one, number 0 would be the
-// host's first.
+// Shows the workers the step's GPUs if Slurm's step has GPUs of its own but sets no variable for the runtime:
+// without one, number 0 would be the host's first.
 void show_step_devices(NodeProposal& node, const placement::VisibleDevices& devices) {
   const bool from_step = devices.variable.empty() && devices.of_step;
   const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
@@ -191,8 +191,8 @@ void shorten_grace(NodeProposal& node) {
     grace = {traits->grace, std::string(traits->grace_origin)};
 }
 
-// After ddprun has used it, the connection still serves an MPI program of the only worker under hydra, but
-// neither Slurm's pmi2 (MPI_Init hangs) nor PMIx (it fails).
+// Reports whether ddprun's use of the connection would spoil it. Afterwards it still serves an MPI program of
+// the only worker under hydra, but neither under Slurm's pmi2 (MPI_Init hangs) nor PMIx (it fails).
 bool spoils_connection(const NodeProposal& node, const facts::Snapshot& snapshot) {
   const allocation::KeyValueSpace key_value_space = node.rendezvous.key_value_space;
   return key_value_space == allocation::KeyValueSpace::pmix ||

@@ -16,7 +16,7 @@ namespace ddprun::plan {
 
 namespace {
 
-// The scheduler's hosts, by name. Flags alone know none but this one.
+// Reports whether the scheduler's hosts are known by name. Flags alone know none but this one.
 bool knows_hosts(const allocation::Allocation& allocation) {
   return !is_by_flags(allocation) && !allocation.numbered_by_launcher && allocation.hosts.value.size() > 1;
 }
@@ -31,7 +31,7 @@ std::optional<std::size_t> find_named_host(const allocation::Allocation& allocat
   return static_cast<std::size_t>(found - hosts.begin());
 }
 
-// Positions in the scheduler's list: the host that the user names coordinates wherever it stands.
+// Returns positions in the scheduler's list: the host that the user names coordinates wherever it stands.
 std::vector<std::size_t> order_hosts(const allocation::Allocation& allocation) {
   std::vector<std::size_t> order(allocation.hosts.value.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -41,7 +41,7 @@ std::vector<std::size_t> order_hosts(const allocation::Allocation& allocation) {
   return order;
 }
 
-// The coordinator's name is the only one that anybody knows before the others come.
+// Numbers the agents by arrival: the coordinator's name is the only one that is known before the others come.
 void number_by_arrival(const allocation::Allocation& allocation, RendezvousPlan& rendezvous) {
   rendezvous.by_arrival = true;
   rendezvous.agents = allocation.task_count.value;
@@ -87,8 +87,8 @@ Sourced<std::vector<std::string>> find_known_addresses(const allocation::Allocat
   return addresses;
 }
 
-// An address may be right in ways that nothing here can see, so where it is none of the hosts' names it is
-// tried first and the host that coordinates beside it.
+// Returns the addresses to try. The user's address may be right in ways that nothing here can see, so if it
+// is none of the hosts' names it is tried first and the host that coordinates beside it.
 Sourced<std::vector<std::string>> find_addresses(const allocation::Allocation& allocation,
                                                  const RendezvousPlan& rendezvous) {
   if (!allocation.first_address) return find_known_addresses(allocation, rendezvous);
@@ -112,8 +112,9 @@ void choose_ports(RendezvousPlan& rendezvous, const allocation::Allocation& allo
   }
 }
 
-// Nothing else tells two launches apart that start at once: two pbsdsh in one job, torchrun's default id. A
-// step, a launch of mpiexec and an id that the user chose are names of their own; the job's id is none.
+// Reports whether the launch has a name of its own. Without one, two launches that start at once cannot be
+// told apart: two pbsdsh in one job, torchrun's default id. A step, a launch of mpiexec and an id that the
+// user chose are such names; the job's id is not.
 bool is_named(const allocation::Allocation& allocation) {
   if (allocation.numbered_by_launcher) return !allocation.launch_id.value.empty();
   const std::string& instance = allocation.instance.value;
@@ -121,7 +122,8 @@ bool is_named(const allocation::Allocation& allocation) {
   return !allocation.step_id.value.empty() || allocation.scheduler.value == facts::Scheduler::none;
 }
 
-// By hand the directories of two hosts may differ; a scheduler's tasks start in the same one.
+// Returns a digest of the command, with the working directory unless started by hand: then the directories of
+// two hosts may differ, while a scheduler's tasks start in the same one.
 std::string digest_of_command(const allocation::Allocation& allocation, const options::Options& options,
                               const facts::Snapshot& snapshot) {
   std::string text = join(options.command, std::string(1, '\0'));
@@ -171,7 +173,7 @@ int expected_place(const NodeProposal& node) {
 
 namespace {
 
-// n1-ib0 and n1i are n1, but n10 is not.
+// Reports whether the name is the host's on another network: n1-ib0 and n1i are n1, but n10 is not.
 bool is_by_another_network(const std::string& name, const std::string& host) {
   const std::string_view known = short_host_name(host);
   return to_lower(name).starts_with(to_lower(known)) && name.size() > known.size() &&

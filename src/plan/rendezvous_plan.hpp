@@ -1,4 +1,4 @@
-// How the agents of one launch find each other, from the allocation alone.
+// Rendezvous of the agents of one launch, from the allocation alone.
 #pragma once
 
 #include <string>
@@ -11,26 +11,28 @@ namespace ddprun::plan {
 // A member tries one address after the other, with a fifth of a second between them.
 constexpr std::size_t k_most_addresses = 33;
 
-// In a launch key: what follows is a digest of the command line, where nothing else names the launch.
+// Mark in a launch key: a digest of the command line follows, if nothing else names the launch.
 inline constexpr const char* k_command_mark = "/command-";
 
-// Who coordinates, which number this agent has, and where members look: names, addresses and ports. The other
-// ways of meeting are choose_discovery'.
+// Returns who coordinates, this agent's number, and where members look: names, addresses and ports. The other
+// ways of meeting are choose_discovery's.
 RendezvousPlan make_rendezvous_plan(const allocation::Allocation& allocation, const options::Options& options,
                                     const facts::Snapshot& snapshot);
 
 // Takes `ports` and `spare_ports` from the sequence of its key.
 void follow_sequence(RendezvousPlan& rendezvous, PortRange range, const std::string& origin);
 
-// The agents were started by hand: nobody knows their hosts, and each has a terminal of its own.
+// Reports whether the agents were started by hand: their hosts are not known, and each has a terminal of its
+// own.
 bool is_by_flags(const allocation::Allocation& allocation);
 
-// This host's place in the scheduler's order; where nobody tells that order, the agent's number.
+// Returns this host's place in the scheduler's order; if that order is not known, the agent's number.
 int place_among_hosts(const NodeProposal& node);
-// Its place in the order of ranks, as far as that is known before the others have come.
+// Returns its place in the order of ranks, as far as that is known before the others have come.
 int expected_place(const NodeProposal& node);
 
-// The user named a coordinator that is none of the hosts, as far as names and this host's addresses show.
+// Returns a notice if the user named a coordinator that is none of the hosts, as far as names and this host's
+// addresses show.
 std::optional<allocation::Notice> find_foreign_address(const NodeProposal& node,
                                                        const facts::HostFacts& host);
 
@@ -41,12 +43,13 @@ std::optional<allocation::Notice> find_coordinator_beside_rank_0(const NodePropo
 // An address among the keys of --rdzv-conf, where nobody reads it.
 std::optional<allocation::Notice> find_endpoint_in_conf(const options::Options& options);
 
-// By hand: --node-rank 0 where the address is another host's, or another rank where it is this host's.
+// Returns a notice for a start by hand with --node-rank 0 and another host's address, or with another rank
+// and this host's.
 std::optional<allocation::Notice> find_misplaced_rank(const NodeProposal& node,
                                                       const facts::Snapshot& snapshot);
 
-// Why this host may be waiting alone: its flags say that the others are started by hand, inside a job of
-// several.
+// Returns a notice if this host may be waiting alone: its flags say that the others are started by hand,
+// inside a job of several.
 std::optional<allocation::Notice> explain_waiting_alone(const NodeProposal& node);
 
 }  // namespace ddprun::plan

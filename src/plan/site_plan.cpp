@@ -17,7 +17,7 @@ bool is_numeric(const std::string& host) {
   return host.find(':') != std::string::npos || host.find_first_not_of("0123456789.") == std::string::npos;
 }
 
-// "n1.cluster" with the suffix "i" is n1i.cluster; with the domain d it is n1.d.
+// Returns n1i.cluster for "n1.cluster" with the suffix "i"; n1.d with the domain d.
 std::vector<std::string> names_at_site(const std::string& host, const site::SiteProfile& profile) {
   const std::string first{host.substr(0, host.find('.'))};
   const std::string rest = host.substr(first.size());
@@ -29,7 +29,7 @@ std::vector<std::string> names_at_site(const std::string& host, const site::Site
   return names;
 }
 
-// Best first: a name that does not resolve fails by itself, and the plain one is tried beside it.
+// Adds names, best first: one that does not resolve fails by itself, and the plain one is tried beside it.
 void add_names(RendezvousPlan& rendezvous, const site::SitePlan& site) {
   std::vector<std::string> names;
   const auto add = [&names](const std::string& name) {

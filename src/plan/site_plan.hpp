@@ -1,4 +1,4 @@
-// What a site's profile adds to what an agent offers.
+// Additions of a site's profile to an agent's offer.
 #pragma once
 
 #include "facts/snapshot.hpp"

@@ -1,4 +1,4 @@
-// Whether the workers of each node reach the store through a relay on it.
+// Decision whether the workers of each node reach the store through a relay on it.
 #pragma once
 
 #include "plan/node_proposal.hpp"

@@ -25,7 +25,7 @@ void add_host(std::vector<std::string>& hosts, const Announcement& announcement)
   if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
 }
 
-// "4 on n[1-2], 3 on n3".
+// Returns "4 on n[1-2], 3 on n3".
 template <class Groups>
 std::string describe_groups(const Groups& groups) {
   std::vector<std::string> parts;

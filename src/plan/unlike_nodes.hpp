@@ -1,5 +1,6 @@
-// What differs between the hosts of a launch and should not: GPUs that are promised and not visible, numbers
-// of workers since the hosts have different numbers of GPUs or CPUs, and the Python with its torch.
+// Differences between the hosts of a launch that should not be there.
+// They are GPUs that are promised and not visible, numbers of workers since the hosts have different numbers
+// of GPUs or CPUs, and the Python with its torch.
 #pragma once
 
 #include <optional>
@@ -11,19 +12,19 @@
 
 namespace ddprun::plan {
 
-// `missing` is a VisibleDevices::missing; `hosts` as a host list.
+// Describes missing GPUs. `missing` is a VisibleDevices::missing; `hosts` as a host list.
 allocation::Notice describe_missing_gpus(const std::string& hosts, const std::string& missing);
 
-// The coordinator's view of all hosts: at most one notice for each way in which GPUs are missing, and one for
-// numbers of workers that differ where nobody gave a number.
+// Finds differences in the coordinator's view of all hosts: at most one notice for each way in which GPUs are
+// missing, and one for numbers of workers that differ if no number was given.
 std::vector<allocation::Notice> find_unlike_gpus(const std::vector<Announcement>& announcements);
 
 // Hosts beside the coordinator's, which has spoken for itself, whose workers are more than the CPUs that they
 // may use. At most one notice; nothing is known of hosts whose workers are not bound.
 std::optional<allocation::Notice> find_crowded_hosts(const std::vector<Announcement>& announcements);
 
-// One notice that names the hosts of each combination; nothing where they agree. An agent that found no torch
-// says nothing about it: in a container it may be elsewhere.
+// Returns one notice that names the hosts of each combination; nullopt if they agree. An agent that found no
+// torch says nothing about it: in a container it may be elsewhere.
 std::optional<allocation::Notice> find_unlike_python(const std::vector<Announcement>& announcements);
 
 }  // namespace ddprun::plan

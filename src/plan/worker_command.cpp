@@ -15,7 +15,7 @@ namespace ddprun::plan {
 
 namespace {
 
-// Where a Python lies that all users of the machine share.
+// Folders of a Python that all users of the machine share.
 constexpr std::array k_system_folders{"/usr/bin", "/bin", "/usr/local/bin"};
 
 // VIRTUAL_ENV or CONDA_PREFIX, where it is set but PATH leads to the system's Python; empty: neither.
@@ -30,8 +30,8 @@ std::string find_inactive_environment(const facts::Environment& environment, con
   return {};
 }
 
-// torchrun's macro (torch/distributed/elastic/utils/api.py). Its template class also knows `$local_rank` and
-// turns `$$` into `$`; ddprun leaves every other `$` as the user wrote it.
+// Replaces torchrun's macro (torch/distributed/elastic/utils/api.py). Its template class also knows
+// `$local_rank` and turns `$$` into `$`; ddprun leaves every other `$` as the user wrote it.
 std::string replace_macro(std::string word, const std::string& number) {
   static constexpr std::string_view k_macro = "${local_rank}";
   for (std::size_t at = word.find(k_macro); at != std::string::npos;
@@ -41,7 +41,7 @@ std::string replace_macro(std::string word, const std::string& number) {
   return word;
 }
 
-// python looks for a script by its path alone.
+// Throws for a script that is only on PATH: python looks for a script by its path alone.
 void refuse_from_path(const std::string& word, const facts::ProgramFacts& facts,
                       const facts::Snapshot& snapshot) {
   if (word.find('/') != std::string::npos || facts.path.find('/') == std::string::npos) return;
@@ -69,7 +69,7 @@ std::string explain_missing(const std::string& word, const facts::ProgramFacts& 
                                              : fmt::format("the working directory is {}", folder);
 }
 
-// One word of python's options. True in `more`: its value is the next word.
+// An option of python. `more`: its value is the next word.
 struct PythonOption {
   bool isolates = false;
   bool ends = false;  // the script follows, or is named here
@@ -133,7 +133,7 @@ std::string find_python(const facts::Snapshot& snapshot) {
 
 namespace {
 
-// What the image has nobody sees from outside.
+// Guesses by the name: the contents of the image cannot be seen from outside.
 facts::ProgramKind guess_kind_inside(const options::Options& options, const facts::Snapshot& snapshot) {
   const std::string& program = options.container.words.front();
   const auto found = snapshot.programs.find(program);
@@ -182,7 +182,7 @@ std::vector<std::string> make_worker_command(const options::Options& options, co
   }
   const std::string number = std::to_string(local_rank.value);
   for (const std::string& word : options.command) command.push_back(replace_macro(word, number));
-  if (options.local_rank_argument) {  // where torch.distributed.launch puts it: right after the script
+  if (options.local_rank_argument) {  // torch.distributed.launch, too, puts it right after the script
     const auto rest = static_cast<std::ptrdiff_t>(options.command.size() - 1);
     command.insert(command.end() - rest, "--local-rank=" + number);
   }

@@ -21,7 +21,8 @@ bool one_a_task(const allocation::Allocation& allocation) {
   return allocation.style.value == allocation::LaunchStyle::agent_per_task;
 }
 
-// `wanted`: what the place of this node says, below what the user says.
+// Counts the workers if nothing limits them. `wanted`: number that the place of this node says, below what
+// the user says.
 Sourced<int> count_unlimited(const options::Options& options, const std::optional<Sourced<int>>& wanted,
                              const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<int>(devices.entries.size());
@@ -46,20 +47,21 @@ Sourced<int> count_unlimited(const options::Options& options, const std::optiona
   return {1, "default: no GPU visible"};
 }
 
-// PBS gives the CPUs of a whole chunk in OMP_NUM_THREADS, the same as in NCPUS, whether or not the user asked
-// for ompthreads (start_exec.c). Where several workers share them that is nobody's wish.
+// Reports whether PBS set it: it gives the CPUs of a whole chunk in OMP_NUM_THREADS, the same as in NCPUS,
+// whether or not the user asked for ompthreads (start_exec.c). If several workers share them that is not the
+// user's wish.
 bool is_set_by_pbs(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
                    const std::string& threads, int workers) {
   return allocation.scheduler.value == facts::Scheduler::pbs &&
          facts::find_variable(snapshot, "NCPUS") == threads && workers * tasks_on_this_host(allocation) > 1;
 }
 
-// Physical cores of this agent's mask; without a topology every CPU is one.
+// Returns the physical cores of this agent's mask; without a topology every CPU is one.
 std::int64_t cores_of(const facts::HostFacts& host) {
   return host.allowed_cores > 0 ? host.allowed_cores : static_cast<std::int64_t>(host.allowed_cpus.size());
 }
 
-// A core counts however many of its hardware threads are there.
+// Counts cores, each however many of its hardware threads are there.
 std::int64_t cores_in(const std::vector<int>& cpus, const std::optional<facts::Topology>& topology) {
   if (!topology) return static_cast<std::int64_t>(cpus.size());
   const auto is_used = [&](const facts::Core& core) { return placement::overlap(core.cpus, cpus); };
@@ -67,7 +69,7 @@ std::int64_t cores_in(const std::vector<int>& cpus, const std::optional<facts::T
   return count > 0 ? count : static_cast<std::int64_t>(cpus.size());
 }
 
-// The cgroup's limit in whole CPUs, where it is lower.
+// Returns the cgroup's limit in whole CPUs, if it is lower.
 std::optional<Sourced<std::int64_t>> quota_below(const facts::HostFacts& host, std::int64_t cores) {
   if (!host.cpu_quota || *host.cpu_quota >= static_cast<double>(cores)) return std::nullopt;
   const auto whole = static_cast<std::int64_t>(std::ceil(*host.cpu_quota));
@@ -75,7 +77,8 @@ std::optional<Sourced<std::int64_t>> quota_below(const facts::HostFacts& host, s
                  fmt::format("cgroup limit of {:.3g} CPUs", *host.cpu_quota));
 }
 
-// What PBS granted on this host, where nothing else keeps its jobs to it.
+// Returns the cores that PBS granted on this host, if fewer than `cores` and nothing else limits its jobs to
+// them.
 std::optional<Sourced<std::int64_t>> granted_below(const allocation::Allocation& allocation,
                                                    std::int64_t cores) {
   const Sourced<int>& granted = allocation.cpus_on_node;
@@ -85,8 +88,8 @@ std::optional<Sourced<std::int64_t>> granted_below(const allocation::Allocation&
                  fmt::format("{} ({})", count_of(granted.value, "CPU"), granted.origin));
 }
 
-// Agents either own a part of their host each, or were left unbound: then their masks together are larger
-// than what was granted.
+// Returns how many agents share the mask: they either own a part of their host each, or were left unbound,
+// and then their masks together are larger than what was granted.
 std::int64_t agents_of_mask(const allocation::Allocation& allocation, const facts::HostFacts& host) {
   const std::int64_t tasks = tasks_on_this_host(allocation);
   const auto cpus = static_cast<std::int64_t>(host.allowed_cpus.size());
@@ -94,7 +97,8 @@ std::int64_t agents_of_mask(const allocation::Allocation& allocation, const fact
   return tasks > 1 && cpus * tasks > granted ? tasks : 1;
 }
 
-// srun cannot give more than the job has, which a batch script and a step that ddprun started itself have.
+// Returns the hint for Slurm. srun cannot give more than the job has, which a batch script and a step that
+// ddprun started itself have.
 std::string slurm_hint(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
                        int workers) {
   const int each = allocation.cpus_on_node.value / std::max(1, tasks_on_this_host(allocation));
@@ -113,7 +117,7 @@ std::string slurm_hint(const allocation::Allocation& allocation, const facts::Sn
       each);
 }
 
-// The option of each launcher that leaves the binding to us.
+// Returns the option of each launcher that leaves the binding to us.
 std::string widen_hint(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
                        int workers) {
   struct Row {
@@ -197,7 +201,7 @@ Sourced<int> share_cores(const allocation::Allocation& allocation, const facts::
   return {static_cast<int>(std::max<std::int64_t>(1, usable / sharers)), origin};
 }
 
-// Nothing where somebody is not bound, or a control group allows less than the bindings have.
+// Returns nullopt if a worker is not bound, or a control group allows fewer cores than the bindings have.
 std::optional<Sourced<int>> cores_of_bindings(const allocation::Allocation& allocation,
                                               const facts::Snapshot& snapshot,
                                               const std::vector<facts::Binding>& bindings) {
@@ -218,7 +222,7 @@ std::optional<Sourced<int>> cores_of_bindings(const allocation::Allocation& allo
   return sourced(static_cast<int>(least), origin);
 }
 
-// Hardware threads of the worker that has the fewest.
+// Counts the hardware threads of the worker that has the fewest.
 std::int64_t fewest_cpus(const allocation::Allocation& allocation, const facts::Snapshot& snapshot,
                          const std::vector<facts::Binding>& bindings) {
   auto fewest = static_cast<std::int64_t>(snapshot.host.allowed_cpus.size()) /

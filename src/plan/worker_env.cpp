@@ -42,14 +42,14 @@ class Changes {
                    std::string origin) {
     if (!environment.contains(name)) set(name, std::move(value), std::move(origin));
   }
-  // As it is for the worker so far; empty: not set, or to nothing.
+  // Returns the value for the worker so far; empty: not set, or set to nothing.
   std::string value(const facts::Environment& environment, const std::string& name) const {
     const auto change = std::find_if(list_.rbegin(), list_.rend(),
                                      [&](const VariableChange& each) { return each.name == name; });
     if (change != list_.rend()) return change->value.value_or("");
     return facts::variable_or_empty(environment, name.c_str());
   }
-  // What was set and not removed again.
+  // Returns the names that were set and not removed again.
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     for (const VariableChange& change : list_) {
@@ -64,7 +64,7 @@ class Changes {
   std::vector<VariableChange> list_;
 };
 
-// Scripts that set themselves up from Slurm's numbers get those of the worker instead of the agent's.
+// Gives scripts that set themselves up from Slurm's numbers those of the worker instead of the agent's.
 void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const RankAssignment& assigned,
                            const facts::Environment& environment) {
   const auto set = [&](const char* name, std::string value) {
@@ -90,7 +90,8 @@ void rewrite_slurm_numbers(Changes& changes, const Assignment& assignment, const
   }
 }
 
-// Another agent has several workers, so this one's number is not its only worker's rank either.
+// Removes the launcher's variables: another agent has several workers, so this one's number is not its only
+// worker's rank either.
 void remove_launcher_variables(Changes& changes, const facts::Environment& environment) {
   for (const auto& [name, value] : environment) {
     if (allocation::is_launcher_variable(name)) changes.remove(name, "ddprun's, not a worker's");
@@ -146,8 +147,8 @@ void set_elastic(Changes& changes, const LaunchPlan& plan, const WorkerContext& 
   changes.set("TORCHELASTIC_SIGNALS_TO_HANDLE", join(names, ","), plan.node->options.stop_signals.origin);
 }
 
-// The user's word, then the site's where its interface is here, then what the hosts met by: Gloo would
-// otherwise publish whatever the host's own name resolves to, often 127.0.1.1.
+// Sets the interfaces: the user's word, then the site's if its interface is here, then the one that the hosts
+// met by. Gloo would otherwise publish whatever the host's own name resolves to, often 127.0.1.1.
 void set_interfaces(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment,
                     const std::string& proven) {
   if (plan.assignment.node_count < 2 && proven.empty()) return;
@@ -170,7 +171,7 @@ void show_devices(Changes& changes, const LaunchPlan& plan, const DeviceView& vi
   changes.set(plan.node->device_variable, view.entries, view.origin);
 }
 
-// The user's word and the site's count for more.
+// Sets the network card; the user's word and the site's count for more.
 void set_card(Changes& changes, const LaunchPlan& plan, const PlannedWorker& worker,
               const facts::Environment& environment) {
   if (worker.network_card.empty()) return;
@@ -187,7 +188,8 @@ void set_places(Changes& changes, const PlannedWorker& worker, const facts::Envi
 
 constexpr const char* k_reports_origin = "hang reports; off: --no-inspect";
 
-// A worker that started this ddprun would be looked into in the place of ours.
+// Sets DDPRUN_INSPECT, or removes that of another ddprun: a worker that started this ddprun would be looked
+// into in the place of ours.
 void set_inspection(Changes& changes, const facts::Environment& environment, const WorkerContext& context) {
   if (!context.inspect_prefix.empty()) {
     changes.set("DDPRUN_INSPECT", context.inspect_prefix, k_reports_origin);
@@ -196,7 +198,8 @@ void set_inspection(Changes& changes, const facts::Environment& environment, con
   }
 }
 
-// Behind the list of what a submitted job drops: the rest of it is the user's.
+// Puts the module on PYTHONPATH, after the list of what a submitted job drops is made: the rest of the
+// variable is the user's.
 void put_module_on_path(Changes& changes, const facts::Environment& environment,
                         const WorkerContext& context) {
   if (context.inspect_prefix.empty()) return;
@@ -208,8 +211,8 @@ bool has_gpus_of(const NodeProposal& node, const std::string& vendor) {
   return std::ranges::any_of(node.gpus, [&](const facts::Gpu& gpu) { return gpu.vendor == vendor; });
 }
 
-// torch's flight recorder, the latest collectives in memory, and where NCCL's (and RCCL's) are written to.
-// The second name of each is that of older torch. torch 2.10 and 2.11 record gloo's only with a size.
+// Sets torch's flight recorder, the latest collectives in memory, and where NCCL's (and RCCL's) are written
+// to. The second name of each is that of older torch. torch 2.10 and 2.11 record gloo's only with a size.
 void set_flight_recorder(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment,
                          const WorkerContext& context) {
   if (!plan.node->options.hang.inspect.value) return;
@@ -228,7 +231,7 @@ void set_flight_recorder(Changes& changes, const LaunchPlan& plan, const facts::
     set(name, context.flight_record);
 }
 
-// Paths of the shared file system that are on this host too (--stage).
+// Points paths of the shared file system that are on this host too (--stage) at the copies.
 void point_at_copies(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment) {
   if (plan.staged.empty()) return;
   std::vector<std::string> copies;
@@ -248,8 +251,8 @@ void carry_into_container(Changes& changes, const LaunchPlan& plan, const facts:
     changes.set(container.prefix + name, changes.value(environment, name), container.origin);
 }
 
-// What ties this agent to the ddprun that started it, and to the others; a worker that started a ddprun would
-// hand it on.
+// Removes the variables that connect this agent to the ddprun that started it, and to the others: a worker
+// that started a ddprun would pass them on.
 void cut_from_front_end(Changes& changes, const facts::Environment& environment) {
   for (const auto& [name, value] : environment) {
     const bool ours = allocation::is_front_end_variable(name) || name == allocation::k_secret_variable;

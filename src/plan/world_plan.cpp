@@ -16,7 +16,7 @@ using Announcements = std::vector<Announcement>;
 
 constexpr std::size_t k_max_counts_text = 1000;  // a message takes no longer text
 
-// Settled for every agent before anything is laid out.
+// Returns the node, which is settled for every agent before anything is laid out.
 NodeIndex node_of(const Announcement& announcement) { return announcement.node.value_or(NodeIndex{0}); }
 
 std::string host_name(const Announcement& announcement) { return printable(announcement.host); }
@@ -81,7 +81,8 @@ bool shares_a_host(const Announcements& announcements) {
                              [&](const Announcement& each) { return ++agents[host_key(each)] > 1; });
 }
 
-// Where one agent is the launcher's word for one worker, those that took themselves for a whole node are too.
+// Makes agents that took themselves for a whole node single workers, too, if the launcher started one agent
+// per worker.
 void settle_style(Announcements& announcements) {
   const auto is_fixed = [](const Announcement& each) { return each.fixed_rank.has_value(); };
   const auto is_assumed = [](const Announcement& each) { return each.style_assumed; };
@@ -97,14 +98,14 @@ void settle_style(Announcements& announcements) {
     each->fixed_rank = GlobalRank{launcher_rank_of(*each)};
     each->first_local_rank = LocalRank{local};
     each->workers = 1;
-    // Of those it would have had it is the one of its local rank; one that had a single one is that.
+    // Keeps, of the workers that it would have had, the one of its local rank; a single one is that.
     std::vector<LocalPeerWorker>& workers = each->local_workers;
     const std::size_t index = workers.size() == 1 ? 0 : static_cast<std::size_t>(local);
     workers = index < workers.size() ? std::vector{workers[index]} : std::vector<LocalPeerWorker>{};
   }
 }
 
-// Nobody tells which node is which: they are in the order of the lowest ranks on them.
+// Orders the nodes by the lowest ranks on them: no source says which node is which.
 void settle_nodes(Announcements& announcements) {
   const auto has_node = [](const Announcement& each) { return each.node.has_value(); };
   if (std::ranges::all_of(announcements, has_node)) return;
@@ -122,7 +123,7 @@ void settle_nodes(Announcements& announcements) {
   }
 }
 
-// The place of each number among those that there are.
+// Returns the place of each number among those that there are.
 std::map<int, int> number_anew(const std::vector<int>& numbers) {
   std::map<int, int> places;
   for (const int number : numbers) places[number] = 0;
@@ -133,7 +134,7 @@ std::map<int, int> number_anew(const std::vector<int>& numbers) {
 
 void close_gaps(Announcements& announcements) {
   std::vector<int> nodes, ranks;
-  std::map<int, std::vector<int>> local_ranks;  // by node
+  std::map<int, std::vector<int>> local_ranks;  // indexed by node
   for (const Announcement& each : announcements) {
     nodes.push_back(node_of(each).value);
     if (!each.fixed_rank) continue;
@@ -153,7 +154,7 @@ void close_gaps(Announcements& announcements) {
   }
 }
 
-// Every number 0 .. n-1 has its host; `what` is "rank" or "node".
+// Checks that every number 0 .. n-1 has its host; `what` is "rank" or "node".
 void check_no_gaps(const std::map<int, std::string>& hosts, const std::string& what, std::size_t agents) {
   int expected = 0;
   for (const auto& [number, host] : hosts) {
@@ -182,7 +183,7 @@ int check_nodes(const Announcements& announcements) {
   return static_cast<int>(nodes.size());
 }
 
-// First global rank of each agent.
+// Returns the first global rank of each agent.
 std::vector<int> lay_out_fixed(const Announcements& announcements) {
   std::vector<int> first_ranks;
   std::map<int, std::string> ranks;
@@ -252,7 +253,8 @@ bool has_devices(const Announcement& announcement) {
   return std::ranges::any_of(announcement.local_workers, is_known);
 }
 
-// Not by the name alone: containers of different hosts may have the same.
+// Reports whether both are on one machine, not by the name alone: containers of different hosts may have the
+// same.
 bool same_machine(const Announcement& one, const Announcement& other) {
   const auto& addresses = other.addresses;
   return host_key(one) == host_key(other) &&
@@ -261,14 +263,14 @@ bool same_machine(const Announcement& one, const Announcement& other) {
          });
 }
 
-// The agents of each host by node and local rank. Several nodes by hand may be on one host.
+// Returns the agents of each host by node and local rank. Several nodes by hand may be on one host.
 std::vector<std::vector<std::size_t>> agents_by_host(const Announcements& announcements) {
   std::map<std::pair<int, int>, std::size_t> places;  // node, first local rank
   for (std::size_t i = 0; i < announcements.size(); ++i) {
     places[{node_of(announcements[i]).value, announcements[i].first_local_rank.value}] = i;
   }
   std::map<int, std::size_t> host_of_node;
-  std::map<std::string, std::size_t> first_host;  // by name
+  std::map<std::string, std::size_t> first_host;  // indexed by host name
   std::vector<std::vector<std::size_t>> hosts;
   for (const auto& [place, agent] : places) {
     const Announcement& announcement = announcements[agent];
@@ -283,8 +285,8 @@ std::vector<std::vector<std::size_t>> agents_by_host(const Announcements& announ
   return hosts;
 }
 
-// Agents of one host tell each other where there is something to share: devices, or the same CPUs. Where they
-// are several nodes, all their local ranks begin at 0: 0 is then oneself.
+// Introduces agents of one host to each other if there is something to share: devices, or the same CPUs. If
+// they are several nodes, all their local ranks begin at 0: 0 is then oneself.
 void introduce_local_peers(const Announcements& announcements, std::vector<Assignment>& assignments) {
   for (const std::vector<std::size_t>& agents : agents_by_host(announcements)) {
     const bool one_node = node_of(announcements[agents.front()]) == node_of(announcements[agents.back()]);
@@ -308,7 +310,7 @@ void introduce_local_peers(const Announcements& announcements, std::vector<Assig
   }
 }
 
-// "4(x2),3" of 4, 4, 3.
+// Returns "4(x2),3" for 4, 4, 3.
 std::string write_counts(const std::map<int, int>& workers_by_node) {
   std::vector<std::pair<int, int>> runs;  // workers, nodes in a row
   for (const auto& [node, workers] : workers_by_node) {

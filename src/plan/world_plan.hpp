@@ -1,5 +1,5 @@
-// From what every agent announced to who has which ranks: made by the coordinator, the same after every
-// restart unless other agents take part.
+// Ranks for all, from what every agent announced: made by the coordinator.
+// The result is the same after every restart unless other agents take part.
 #pragma once
 
 #include <optional>
@@ -14,55 +14,55 @@ namespace ddprun::plan {
 
 inline constexpr int k_max_world = 1 << 24;  // workers of one launch
 
-// One of an agent's workers as the other agents of its host have to know it.
+// Worker of an agent as the other agents of its host have to know it.
 struct LocalPeerWorker {
   std::string device;             // PlannedWorker::device
   std::vector<std::string> gpus;  // PCI addresses
   friend bool operator==(const LocalPeerWorker&, const LocalPeerWorker&) = default;
 };
 
-// What one agent tells the coordinator about itself.
+// Facts that one agent sends the coordinator about itself.
 struct Announcement {
-  std::optional<AgentIndex> agent;  // nothing: the coordinator finds it a place
+  std::optional<AgentIndex> agent;  // nullopt: the coordinator finds it a place
   std::string host;                 // the scheduler's spelling
-  // Position of the host in the scheduler's order. Nothing: no launcher tells; nodes are then ordered by the
+  // Position of the host in the scheduler's order. nullopt: no launcher tells; nodes are then ordered by the
   // lowest launcher_rank on them, for all agents alike.
   std::optional<NodeIndex> node;
   int workers = 1;
   std::optional<GlobalRank> fixed_rank;  // one agent a task: the scheduler's rank of its only worker
   // The launcher's number of this agent, also where it starts several workers.
   std::optional<GlobalRank> launcher_rank;
-  // One agent a node is an assumption: where another host has several agents, this one has one worker, whose
-  // rank is launcher_rank.
+  // True if one agent a node is an assumption: if another host has several agents, this one has one worker,
+  // whose rank is launcher_rank.
   bool style_assumed = false;
   LocalRank first_local_rank;  // one agent a task: its place on the host; else 0
   std::string role = "default";
   int max_restarts = 0;
-  // After so much silence the coordinator loses it, and it the coordinator earlier, where the job goes on
-  // without a node (rendezvous/host_limits.hpp). Nothing: the job ends then.
+  // Silence after which the coordinator loses it, and it the coordinator earlier, if the job continues
+  // without a node (rendezvous/host_limits.hpp). nullopt: the job ends then.
   std::optional<Milliseconds> host_timeout{};
-  std::vector<std::string> addresses;  // of its host, numeric, best first: where the store is reached from
+  std::vector<std::string> addresses;  // numeric ones of its host, best first: the store is reached there
   std::vector<int> store_ports;        // kept free for the worker of rank 0, where that hosts the store
   std::string cpus;                    // its affinity mask, "0-63"; empty: it binds nothing
-  std::vector<LocalPeerWorker> local_workers;  // where it stands for one task of several on its host
-  facts::PythonFacts python;  // what its workers get; empty where they run something else or nobody looked
+  std::vector<LocalPeerWorker> local_workers;  // set where it stands for one task of several on its host
+  facts::PythonFacts python;  // Python of its workers; empty if they run something else or nobody looked
   bool counted = false;       // `workers` follows from what this host has, not from a number of the user's
   std::string missing_gpus;   // VisibleDevices::missing
-  int relay_port = 0;         // where relays to the store find it; 0: nowhere
-  std::string stage_door;     // where it passes copies on (staging::Server); empty: nowhere
-  int pid = 0;                // of this agent; 0: not known
-  int successor_port = 0;     // where it listens, should it have to coordinate; 0: nowhere
+  int relay_port = 0;         // port at which relays to the store reach it; 0: none
+  std::string stage_door;     // address at which it serves copies (staging::Server); empty: none
+  int pid = 0;                // process number of this agent; 0: not known
+  int successor_port = 0;     // port at which it listens if it has to coordinate; 0: none
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 
-// Where a relay finds the next store of the tree.
+// Address of the next store of the tree, for a relay.
 struct StorePlace {
   std::vector<std::string> addresses;  // numeric, best first
   int port = 0;
   friend bool operator==(const StorePlace&, const StorePlace&) = default;
 };
 
-// One worker's place in the world.
+// Place of one worker in the world.
 struct RankAssignment {
   GlobalRank rank;
   LocalRank local_rank;
@@ -79,7 +79,7 @@ struct LocalPeer {
   friend bool operator==(const LocalPeer&, const LocalPeer&) = default;
 };
 
-// One agent's share of the world: all that its workers' environment needs.
+// Share of one agent in the world: all that its workers' environment needs.
 struct Assignment {
   Attempt attempt;
   int world_size = 1;
@@ -94,11 +94,11 @@ struct Assignment {
   std::string workers_of_nodes;  // in Slurm's spelling, "4(x2),3"; empty where that is too long to send
   std::string run_id;            // the coordinator's, on all nodes
   std::string launch_id;         // a random number, the same on all nodes
-  std::vector<RankAssignment> workers;  // by this agent's own order of workers
-  // By first local rank. Empty: this agent is alone on its host, or none of the others concerns it.
+  std::vector<RankAssignment> workers;  // in this agent's own order of workers
+  // Agents of the same host by first local rank. Empty: this agent is alone on its host, or none of the
+  // others concerns it.
   std::vector<LocalPeer> local_peers;
-  // Where this host's relay finds the next, in the order in which they are tried. Empty: the workers reach
-  // the store itself.
+  // Stores that this host's relay tries, in that order. Empty: the workers connect to the store itself.
   std::vector<StorePlace> store_places{};
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
@@ -108,8 +108,8 @@ struct WorldPlan {
   std::vector<Assignment> assignments;  // address, port and the ids are the coordinator's
 };
 
-// Of a launch that goes on without some of its agents the numbers of nodes, ranks and local ranks have gaps:
-// closed, they follow each other again, in the same order.
+// Handling of gaps in the numbers of nodes, ranks and local ranks, which a launch that continues without some
+// agents has. Closed, the numbers follow each other again, in the same order.
 enum class Gaps { refused, closed };
 
 // Checks the announcements against each other and lays out ranks: node order, then local rank; with fixed

@@ -16,18 +16,18 @@ namespace ddprun::probes {
 
 class ChildQuery {
  public:
-  // Called once: what the child has answered within `limit`; empty: nothing. `late`: it may have more to say.
+  // Handler called once with the child's answer within `limit`; empty: none. `late`: it may have more to say.
   using OnAnswer = std::function<void(const std::string& answer, bool late)>;
 
   // Answers of more than `most` bytes are cut off a little behind that.
   ChildQuery(boost::asio::io_context& context, os::AnsweringChild child, std::size_t most, Milliseconds limit,
              OnAnswer on_answer);
-  ~ChildQuery() { answer_->cancel(); }  // it is not wanted any more
+  ~ChildQuery() { answer_->cancel(); }  // answer is not wanted any more
   ChildQuery(const ChildQuery&) = delete;
   ChildQuery& operator=(const ChildQuery&) = delete;
   int child() const { return child_.pid(); }
 
-  // Once it has answered: likewise, what it says through another pipe while it goes on.
+  // Reads likewise, once it has answered, what it writes through another pipe while it continues.
   void read_more(os::Fd pipe, std::size_t most, Milliseconds limit, OnAnswer on_answer);
   // Ends that: what it says within `limit`, for which this blocks; on_answer is not called any more.
   struct Rest {

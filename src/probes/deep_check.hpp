@@ -6,8 +6,8 @@
 
 namespace ddprun::probes {
 
-// In the Python of the job, with the variables of this worker. Waits for the other ranks, three minutes at
-// most; what does not work is an error of the result.
+// Runs in the Python of the job, with the variables of this worker. Waits for the other ranks, three minutes
+// at most; a failure is an error of the result.
 check::DeepResult run_deep_check(int rank, const facts::Snapshot& snapshot);
 
 }  // namespace ddprun::probes

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Milliseconds k_program_limit{3000}, k_answer_limit{7000};
 constexpr std::size_t k_most_shown = std::size_t{64} << 10;
-constexpr char k_end_of_job = '\f';  // what follows is of the configuration
+constexpr char k_end_of_job = '\f';  // end of the job's part; the configuration follows
 
 std::vector<std::string> question_of(const allocation::Allocation& allocation,
                                      const Sourced<Milliseconds>& timeout) {

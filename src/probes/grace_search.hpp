@@ -1,5 +1,5 @@
-// When a stop signal has come: whether the scheduler gives the workers more time to stop than
-// --shutdown-timeout, as at a preemption.
+// Asks, after a stop signal, whether the workers get more time to stop than --shutdown-timeout.
+// The scheduler grants it at a preemption, for example.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,10 +22,10 @@ class GraceSearch {
   };
   explicit GraceSearch(boost::asio::io_context& context) : context_(context) {}
 
-  // What is said with -v where the workers start. `timeout`: --shutdown-timeout; nothing is asked where the
-  // user has given it.
+  // Returns the sentence that -v prints when the workers start. `timeout`: --shutdown-timeout; if the user
+  // has set it the scheduler is not asked.
   static std::string describe(const allocation::Allocation& allocation, const Sourced<Milliseconds>& timeout);
-  // Once.
+  // Starts the question; later calls do nothing.
   void begin(const allocation::Allocation& allocation, const Sourced<Milliseconds>& timeout, Hooks hooks);
   void end();
 

@@ -1,5 +1,5 @@
-// This process keeps to as many cores as its job was granted, where the scheduler leaves that to it, and to
-// others than those of other ddprun here.
+// Restriction of this process to as many cores as its job was granted, where the scheduler leaves that to it.
+// They are others than those of other ddprun processes here.
 #pragma once
 
 #include "os/core_claims.hpp"
@@ -7,8 +7,8 @@
 
 namespace ddprun::probes {
 
-// The plan for the cores that were had: `plan` itself where there is nothing to follow. The claims have to
-// outlive the workers.
+// Returns the plan for the cores that were had: `plan` itself if there is nothing to follow. The claims have
+// to outlive the workers.
 plan::NodeProposal keep_to_granted_cpus(plan::NodeProposal node, facts::Snapshot& snapshot,
                                         os::CoreClaims& claims);
 

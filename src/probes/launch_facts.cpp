@@ -28,7 +28,7 @@ constexpr Milliseconds k_pmix_limit{10000};  // prterun may still be starting pr
 constexpr Milliseconds k_slurm_limit{2000};
 constexpr std::int64_t k_longest = std::int64_t{10} * 365 * 86400;  // "unlimited" is longer
 
-// A malformed variable is for the detection to complain about.
+// Reports whether the size is missing; a malformed variable is for the detection to complain about.
 bool lacks_size(const facts::Snapshot& snapshot) {
   try {
     const auto places = allocation::find_launch_places(snapshot);

@@ -1,5 +1,5 @@
-// What no variable tells and only the library of a launcher or a scheduler does. Each call runs in a child
-// with a time limit: these libraries wait, and end the process they are in.
+// Facts that no variable shows, but the library of a launcher or a scheduler does.
+// Each call runs in a child with a time limit: these libraries wait, and end the process they are in.
 #pragma once
 
 #include <cstdint>
@@ -14,33 +14,34 @@
 
 namespace ddprun::probes {
 
-// PRRTE and other PMIx servers give a process its rank alone. Their answers become variables with the names
-// of PMIx' attributes: PMIX_JOB_SIZE, PMIX_NUM_NODES, PMIX_LOCAL_RANK, PMIX_LOCAL_SIZE. Nothing is asked
-// where a launcher's variables tell how many processes there are.
+// Asks PRRTE and other PMIx servers, which give a process its rank alone. Their answers become variables with
+// the names of PMIx' attributes: PMIX_JOB_SIZE, PMIX_NUM_NODES, PMIX_LOCAL_RANK, PMIX_LOCAL_SIZE. Asks
+// nothing if a launcher's variables tell how many processes there are.
 void ask_pmix_for_size(facts::Snapshot& snapshot);
 
-// When Slurm will end the job, extensions of its time limit included, as SLURM_JOB_END_TIME; Slurm
-// before 23.02 sets no such variable. Left as it is where slurmctld cannot be asked.
+// Asks when Slurm will end the job, extensions of its time limit included, and sets SLURM_JOB_END_TIME; Slurm
+// before 23.02 sets no such variable. Left as it is if slurmctld cannot be asked.
 void ask_slurm_for_end(facts::Snapshot& snapshot);
 
-// For a plan that is shown: when the job ends, where no variable says it, and KillWait of Slurm's
+// Asks, for a plan that is shown, when the job ends, if no variable says it, and for KillWait of Slurm's
 // configuration, as allocation::k_slurm_config among the files of the snapshot.
 void ask_for_job_time(allocation::Allocation& allocation, facts::Snapshot& snapshot);
 
-// What Slurm or PBS shows of the job; nothing where it does not within two seconds.
+// Returns what Slurm or PBS shows of the job; nothing if it does not answer within two seconds.
 std::optional<allocation::ShownJob> ask_for_job(const allocation::Allocation& allocation);
 
-// Seconds since a date like "Thu Nov 26 23:37:52 2026" in this host's time zone.
+// Returns the seconds since a date like "Thu Nov 26 23:37:52 2026" in this host's time zone.
 std::optional<std::int64_t> age_of_date(const std::string& date);
 
-// Why the scheduler ends the job just now; empty where it does not, or does not say so within a second.
+// Returns the reason why the scheduler ends the job just now; empty if it does not, or does not say so within
+// a second.
 std::string ask_why_job_ends(const allocation::Allocation& allocation);
 
-// Of the workers' Python, as files tell; nothing where they are another program.
+// Returns the facts of the workers' Python, as far as files show them; none if they are another program.
 facts::PythonFacts python_of_workers(const plan::NodeProposal& node, const facts::Snapshot& snapshot);
 
-// This process belongs to a job whose variables it does not have, as in a shell by ssh under
-// pam_slurm_adopt, and ddprun would use this host alone.
+// Returns a notice if this process belongs to a job whose variables it does not have, as in a shell by ssh
+// under pam_slurm_adopt, and ddprun would use this host alone.
 std::optional<allocation::Notice> find_job_without_variables(const facts::Snapshot& snapshot,
                                                              const allocation::Allocation& allocation);
 

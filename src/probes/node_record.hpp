@@ -1,4 +1,4 @@
-// What this node shows of itself for --check, but for its connections.
+// Record of this node for --check, except its connections.
 #pragma once
 
 #include "check/host_record.hpp"
@@ -8,8 +8,8 @@ namespace ddprun::probes {
 
 struct CheckedNode {
   int rank = 0;
-  int workers = 1;         // of this node
-  std::string address;     // by which other nodes reach it; empty: there are none
+  int workers = 1;         // number on this node
+  std::string address;     // address for other nodes; empty: there are none
   std::string log_folder;  // empty: none
   bool quick = false;      // write nothing, ask no name service, and wait for a second at most
 };

@@ -1,4 +1,4 @@
-// What the plan as JSON tells of the node and of who holds which part of it.
+// JSON of the node and of the holders of its parts.
 #include <algorithm>
 #include <array>
 

@@ -8,13 +8,14 @@ namespace ddprun::render {
 
 class CellTable {
  public:
-  using Cell = std::vector<std::string>;  // its lines
+  using Cell = std::vector<std::string>;  // lines of a cell
 
   void row(std::vector<Cell> cells);
-  // A line that takes part in no column; empty: a blank line.
+  // Adds a line that takes part in no column; empty: a blank line.
   void line(std::string text);
 
-  // Two blanks between columns, `indent` before the first; columns that are empty throughout are left out.
+  // Renders with two blanks between columns, `indent` before the first; columns that are empty throughout are
+  // left out.
   std::string text(std::size_t indent) const;
 
  private:
@@ -25,7 +26,7 @@ class CellTable {
   std::vector<Row> rows_;
 };
 
-// Lines of at most `width` characters, broken after commas; a longer piece has a line for itself.
+// Breaks a list into lines of at most `width` characters, after commas; a longer piece has a line for itself.
 CellTable::Cell break_list(const std::string& list, std::size_t width);
 
 }  // namespace ddprun::render

@@ -19,7 +19,7 @@ constexpr std::size_t k_holders_told = 4;
 
 using CpuHolders = std::map<int, CpuHolder>;
 
-// A later one does not replace an earlier one.
+// Adds a worker; a later one does not replace an earlier one.
 void add_worker(CpuHolders& holders, const plan::PlannedWorker& worker) {
   for (const int cpu : worker.binding.cpus) {
     const auto [place, added] = holders.insert({cpu, {CpuHolder::Kind::worker, worker.local_rank.value}});
@@ -35,7 +35,8 @@ CpuHolders find_holders(const plan::LaunchPlan& plan, const facts::HostFacts& ho
   return holders;
 }
 
-// The threads of a core may have different holders: workers count first, then what is free.
+// Returns the holder of a core. Its threads may have different holders: workers count first, then what is
+// free.
 CpuHolder holder_of(const facts::Core& core, const CpuHolders& holders) {
   CpuHolder found{CpuHolder::Kind::forbidden};
   for (const int cpu : core.cpus) {
@@ -78,7 +79,7 @@ void add_cores(NodeLayout& layout, const facts::Topology& topology, const CpuHol
   }
 }
 
-// The package of the nearest cores, if there is one such package.
+// Returns the package of the nearest cores, if there is one such package.
 std::optional<int> nearest_package(const facts::Topology& topology, std::size_t node) {
   if (node >= topology.distances.size()) return std::nullopt;
   const std::vector<int>& distances = topology.distances[node];
@@ -126,7 +127,7 @@ bool holds(const std::set<int>& cpus, const std::vector<int>& some) {
   return std::ranges::all_of(some, [&](int cpu) { return cpus.count(cpu) == 1; });
 }
 
-// Where a device with these local CPUs is drawn: the smallest box that has them all.
+// Returns where a device with these local CPUs is drawn: the smallest box that has them all.
 std::vector<DeviceMark>& place_of(NodeLayout& layout, const std::vector<int>& local) {
   if (local.empty()) return layout.devices;
   for (PackageBox& package : layout.packages) {
@@ -147,7 +148,8 @@ const facts::PciDevice* find_device(const facts::Topology& topology, const std::
   return found == topology.devices.end() || address.empty() ? nullptr : &*found;
 }
 
-// A task cannot tell what the others of its host hold, so only its own devices are marked.
+// Returns the holders, or spare ones: a task cannot tell what the others of its host hold, so only its own
+// devices are marked.
 std::vector<CpuHolder> holders_or_spare(std::vector<CpuHolder> holders, bool any_given,
                                         const plan::LaunchPlan& plan) {
   const bool alone = static_cast<std::size_t>(plan.node->local_world_size) == plan.planned.size();

@@ -1,4 +1,4 @@
-// What a picture of a node shows, before anybody draws it: the text and the SVG have the same content.
+// Contents of a picture of a node, before it is drawn: the text and the SVG have the same.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace ddprun::render {
 
 constexpr std::size_t k_workers_shown = 16;  // in lists of them
 
-// Who holds a core or a device.
+// Holder of a core or a device.
 struct CpuHolder {
   enum class Kind {
     worker,     // one of this agent's
-    several,    // more than one of them
-    spare,      // nobody
-    elsewhere,  // allowed, but not this agent's to give: another agent's, or nobody is bound
+    several,    // held by more than one of them
+    spare,      // held by none
+    elsewhere,  // allowed, but not this agent's to give: another agent's, or no worker is bound
     forbidden,  // not among the CPUs this process may use
   };
   Kind kind = Kind::spare;
@@ -38,7 +38,7 @@ struct DeviceMark {
   std::vector<CpuHolder>
       holders;          // up to four workers, else one of another kind; empty: none is given to workers
   int number = 0;       // among all devices of the layout
-  std::string model{};  // of a GPU: "A100-SXM4-40GB"; printable, empty: not known
+  std::string model{};  // model of a GPU: "A100-SXM4-40GB"; printable, empty: not known
 };
 
 // A worker's GPU and the card it is told to use, by DeviceMark::number.
@@ -51,14 +51,14 @@ struct DevicePair {
 // The cores of a package that belong to one NUMA node, or a NUMA node without cores.
 struct NodeBox {
   std::vector<int> numbers;       // several: nodes that are alike, and only memory
-  std::int64_t bytes = 0;         // of each
+  std::int64_t bytes = 0;         // bytes of each
   std::vector<CoreGroup> groups;  // empty: only memory
   std::vector<DeviceMark> devices;
 };
 
 struct PackageBox {
   int number = 0;
-  std::vector<NodeBox> nodes;       // those with cores first
+  std::vector<NodeBox> nodes;       // nodes with cores first
   std::vector<DeviceMark> devices;  // near the package, and not one of its NUMA nodes
 };
 
@@ -71,7 +71,7 @@ struct NodeLayout {
   int sibling_distance = 0;  // CPU n is a core with CPU n + this; 0: not that regular
 };
 
-// The snapshot has a topology.
+// Makes the layout; the snapshot has a topology.
 NodeLayout make_node_layout(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot);
 
 std::vector<const NodeBox*> boxes_of(const NodeLayout& layout);

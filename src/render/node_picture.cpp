@@ -30,7 +30,7 @@ constexpr std::size_t k_memory_columns = 18;
 struct Widths {
   std::size_t cores = 0;
   std::size_t devices = 0;
-  bool numbers = false;  // of local ranks, instead of symbols
+  bool numbers = false;  // shows local ranks as numbers, instead of symbols
 };
 
 std::string core_text(const CoreLine& line) {
@@ -42,7 +42,7 @@ std::string core_text(const CoreLine& line) {
   return text;
 }
 
-// "7" for a core, "8..8" for several with the same holder, "...." for as many that are spare.
+// Returns "7" for a core, "8..8" for several with the same holder, "...." for as many that are spare.
 std::vector<std::string> run_texts(const CoreGroup& group) {
   std::vector<std::string> runs;
   for (std::size_t i = 0; i < group.size();) {
@@ -56,7 +56,7 @@ std::vector<std::string> run_texts(const CoreGroup& group) {
   return runs;
 }
 
-// Two blanks between cores that share a cache and the next.
+// Makes a cell, with two blanks between cores that share a cache and the next.
 Cell run_cell(const std::vector<CoreGroup>& groups, std::size_t columns) {
   Cell lines(1);
   for (const CoreGroup& group : groups) {
@@ -102,7 +102,7 @@ Widths find_widths(const NodeLayout& layout, bool numbers) {
   return {cores, room - k_gap - cores, numbers};
 }
 
-// GPUs, then on a new line the cards, in columns.
+// Makes a cell of GPUs, then on a new line the cards, in columns.
 Cell device_cell(const std::vector<DeviceMark>& devices, const Widths& widths) {
   const std::size_t columns = widths.devices;
   Cell lines;
@@ -151,7 +151,7 @@ std::string draw_boxes(const NodeLayout& layout, bool numbers) {
   return table.text(k_indent);
 }
 
-// Words with blanks between them, in lines of the picture's width.
+// Wraps words with blanks between them, in lines of the picture's width.
 std::string wrapped(const std::vector<std::string>& words, std::string_view gap, std::size_t indent) {
   std::string text(indent, ' ');
   std::size_t width = indent;
@@ -212,7 +212,7 @@ std::vector<RankRow> rank_rows(const plan::LaunchPlan& plan, const facts::HostFa
   return rows;
 }
 
-// "24 of 48 cores are idle, in NUMA nodes 0,2,4,6: ddprun itself keeps to these".
+// Returns "24 of 48 cores are idle, in NUMA nodes 0,2,4,6: ddprun itself keeps to these".
 std::string idle_line(const plan::LaunchPlan& plan, const facts::Topology& topology) {
   std::set<int> nodes;
   std::int64_t idle = 0;

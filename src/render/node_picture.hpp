@@ -10,9 +10,9 @@
 
 namespace ddprun::render {
 
-// At most 100 columns for nodes of up to 256 hardware threads. Empty without a topology.
+// Draws at most 100 columns for nodes of up to 256 hardware threads. Empty without a topology.
 std::string draw_node_text(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot);
-// A complete SVG document. Throws Error without a topology.
+// Draws a complete SVG document. Throws Error without a topology.
 std::string draw_node_svg(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot);
 
 }  // namespace ddprun::render

@@ -31,7 +31,7 @@ constexpr int k_title = 20;  // height of a box's title
 constexpr int k_top = 44;    // height of the page's heading
 constexpr int k_margin = 20;
 constexpr int k_character = 7;     // width of one, at most
-constexpr int k_card_columns = 2;  // of a NUMA node with more cards than GPUs
+constexpr int k_card_columns = 2;  // columns of a NUMA node with more cards than GPUs
 
 constexpr double k_screen = 16.0 / 9.0;
 
@@ -40,13 +40,13 @@ std::string holder_title(const CpuHolder& holder) {
                                                 : look_of(holder.kind).title;
 }
 
-// "CPUs 0-15,64-79", not too long.
+// Returns "CPUs 0-15,64-79", not too long.
 std::string cpus_text(const std::vector<int>& cpus) {
   const std::string list = facts::render_cpu_list(cpus);
   return "CPUs " + (list.size() > 80 ? list.substr(0, 77) + "..." : list);
 }
 
-// "rank 3: CPUs 0-15; memory of node 0, preferred; GPU 3".
+// Returns "rank 3: CPUs 0-15; memory of node 0, preferred; GPU 3".
 std::string worker_text(const plan::PlannedWorker& worker) {
   std::vector<std::string> parts;
   parts.push_back(worker.binding.cpus.empty() ? "not bound" : cpus_text(worker.binding.cpus));
@@ -57,7 +57,7 @@ std::string worker_text(const plan::PlannedWorker& worker) {
   return fmt::format("rank {}: {}", worker.rank.value, join(parts, "; "));
 }
 
-// "node 3, cores 48-63, 126 GiB", "nodes 4-9, 95 GiB each, memory only".
+// Returns "node 3, cores 48-63, 126 GiB", "nodes 4-9, 95 GiB each, memory only".
 std::string box_title(const NodeLayout& layout, const NodeBox& box) {
   std::string title = box_name(box);
   if (!box.groups.empty()) {
@@ -69,7 +69,7 @@ std::string box_title(const NodeLayout& layout, const NodeBox& box) {
   return box.groups.empty() ? title + ", memory only" : title;
 }
 
-// "[0] GPU 0 A100-SXM4-40GB 0000:07:00.0".
+// Returns "[0] GPU 0 A100-SXM4-40GB 0000:07:00.0".
 std::string device_words(const DeviceMark& device, bool numbers) {
   const std::string text = device_text(device, numbers);
   return device.model.empty() ? text : text + ", " + device.model;
@@ -86,7 +86,7 @@ int rows_of(const std::vector<DeviceMark>& devices, facts::DeviceKind kind) {
       std::ranges::count_if(devices, [&](const DeviceMark& device) { return device.kind == kind; }));
 }
 
-// Cards that would make a box higher than its GPUs do stand in several columns.
+// Returns the columns for cards: cards that would make a box higher than its GPUs do stand in several.
 int card_columns(const std::vector<DeviceMark>& devices) {
   return rows_of(devices, facts::DeviceKind::network) > std::max(1, rows_of(devices, facts::DeviceKind::gpu))
              ? k_card_columns
@@ -99,7 +99,7 @@ int height_of(const std::vector<DeviceMark>& devices) {
   return std::max(rows_of(devices, facts::DeviceKind::gpu), cards) * k_device_step;
 }
 
-// One picture: what is drawn where follows from the widths, which are the same for all boxes.
+// Picture of a node: the places in it follow from the widths, which are the same for all boxes.
 class NodeSvg {
  public:
   NodeSvg(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot)
@@ -147,7 +147,7 @@ class NodeSvg {
     for (const NodeBox* box : boxes_of(layout_)) columns(box->devices);
   }
 
-  // Of a few shapes the one whose page is most like a screen.
+  // Chooses among a few shapes the one whose page is most like a screen.
   void choose_shape() {
     double best = HUGE_VAL;
     std::pair<std::size_t, int> shape{35, 1};
@@ -191,7 +191,7 @@ class NodeSvg {
     return inside == 0 ? k_title + k_pad / 2 : k_title + inside + k_pad;
   }
 
-  // All are as high as the highest.
+  // Returns the height of all packages, which is the highest one's.
   int package_height() const {
     int highest = 0;
     for (const PackageBox& package : layout_.packages) {
@@ -203,7 +203,7 @@ class NodeSvg {
     return highest;
   }
 
-  // With what is above and below them, as far as it is known before it is drawn.
+  // Returns the height with the parts above and below them, as far as it is known before it is drawn.
   int packages_height() const {
     const int rows = (static_cast<int>(layout_.packages.size()) + columns_ - 1) / columns_;
     const auto lines = static_cast<int>(std::min(plan_.planned.size(), k_workers_shown)) + 2;
@@ -212,7 +212,7 @@ class NodeSvg {
     return 2 * k_margin + k_top + rows * (package_height() + k_margin) + apart + lines * (k_step + 2);
   }
 
-  // In as many colours as it has holders.
+  // Draws a device in as many colours as it has holders.
   void draw_device(const DeviceMark& device, const Frame& frame) {
     frames_[device.number] = frame;
     svg_.open_group(device.model.empty() ? device.label : device.label + ", " + device.model);
@@ -245,7 +245,7 @@ class NodeSvg {
     }
   }
 
-  // From each worker's GPU to its card, in its colour.
+  // Draws a line from each worker's GPU to its card, in its colour.
   void draw_pairs() {
     for (const DevicePair& pair : layout_.pairs) {
       const auto gpu = frames_.find(pair.gpu);
@@ -273,7 +273,7 @@ class NodeSvg {
     }
   }
 
-  // Lines of groups beside each other; returns the y below them.
+  // Draws lines of groups beside each other; returns the y below them.
   int draw_lines(const std::vector<CoreGroup>& groups, int left, int y, bool outlined) {
     for (const CoreLine& line : arrange(groups, core_columns_)) {
       int x = left + k_group_edge;
@@ -287,7 +287,7 @@ class NodeSvg {
     return y;
   }
 
-  // Cores that share a cache; those that share one with no other have no outline.
+  // Draws cores that share a cache; those that share one with no other have no outline.
   void draw_cores(const NodeBox& box, int left, int y) {
     std::size_t widest = 0;
     for (const CoreGroup& group : box.groups) widest = std::max(widest, group.size());
@@ -327,7 +327,7 @@ class NodeSvg {
     draw_devices(package.devices, x + k_pad + devices_x(), y);
   }
 
-  // All return the y below what they drew.
+  // Draws the packages. This and the next ones return the y below what they drew.
   int draw_packages(int y) {
     for (std::size_t i = 0; i < layout_.packages.size(); ++i) {
       const int column = static_cast<int>(i) % columns_;
@@ -383,8 +383,8 @@ class NodeSvg {
   const facts::HostFacts& host_;
   NodeLayout layout_;
   SvgWriter svg_;
-  bool numbers_ = false;           // of local ranks, instead of symbols
-  std::map<int, Frame> frames_;    // of the devices that are drawn, by number
+  bool numbers_ = false;           // shows local ranks as numbers, instead of symbols
+  std::map<int, Frame> frames_;    // frames of the devices that are drawn, by number
   std::size_t core_columns_ = 35;  // in a line
   int columns_ = 1;                // packages beside each other
   int card_columns_ = 1;

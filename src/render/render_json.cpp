@@ -27,7 +27,8 @@ Json unless_empty(const Sourced<std::string>& text) {
   return text.value.empty() ? Json() : with_origin(text.value, text.origin);
 }
 
-// By hand nobody knows the names of the other hosts before they have met, unless they were listed.
+// Returns the hosts. In a launch by hand the names of the others are left out unless they were listed: they
+// are unknown before the agents meet.
 Json hosts_json(const allocation::Allocation& allocation) {
   const bool unnamed = allocation.scheduler.value == facts::Scheduler::manual && !allocation.place.known() &&
                        allocation.style.value != allocation::LaunchStyle::not_started;

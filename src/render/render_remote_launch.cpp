@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t k_commands_shown = 8;
 
-// Flux starts its tasks by number and tells no names.
+// Describes the hosts. Flux starts its tasks by number and shows no names.
 std::string hosts_text(const std::vector<std::string>& hosts) {
   const bool named = !hosts.empty() && !hosts.front().empty();
   return named ? fmt::format("{}: {}", hosts.size(), allocation::compress_hostlist(hosts))

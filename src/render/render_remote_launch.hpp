@@ -1,4 +1,4 @@
-// What --dry-run shows where ddprun starts itself on other hosts.
+// Output of --dry-run for a ddprun that starts itself on other hosts.
 #pragma once
 
 #include <string>

@@ -10,14 +10,15 @@ namespace ddprun::render {
 
 namespace {
 
-// What a shell takes for a variable; the environment may hold other names, which no shell can unset.
+// Reports whether a shell accepts the name as a variable's; the environment may hold other names, which no
+// shell can unset.
 bool is_shell_name(const std::string& name) {
   static constexpr const char* k_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
   const bool digit_first = !name.empty() && name[0] >= '0' && name[0] <= '9';
   return !name.empty() && !digit_first && name.find_first_not_of(k_letters) == std::string::npos;
 }
 
-// Where all who read these lines agree without meeting.
+// Returns the value that all readers of these lines agree on without meeting.
 std::optional<std::string> first_candidate(const std::string& name, const plan::RendezvousPlan& rendezvous) {
   if (name == "MASTER_ADDR" && !rendezvous.addresses.value.empty()) return rendezvous.addresses.value.front();
   if (name != "MASTER_PORT") return std::nullopt;

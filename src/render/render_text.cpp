@@ -38,7 +38,7 @@ std::vector<std::string> host_names(const allocation::Allocation& allocation) {
   return names;
 }
 
-// By hand nobody knows the names of the other hosts.
+// Describes the hosts; in a launch by hand the names of the others are unknown.
 std::string hosts_text(const allocation::Allocation& allocation) {
   const std::size_t count = allocation.hosts.value.size();
   if (count == 0) return "set at the rendezvous";
@@ -49,8 +49,8 @@ std::string hosts_text(const allocation::Allocation& allocation) {
   return fmt::format("{}: {}", count, allocation::compress_hostlist(host_names(allocation)));
 }
 
-// "node 2 of 0-3", since a bare "2 of 4" leaves open where counting starts; nothing where there is only one,
-// and "node 2" where nobody knows how many (count 0).
+// Returns "node 2 of 0-3", since a bare "2 of 4" leaves open where counting starts; empty if there is only
+// one, and "node 2" if the number is not known (count 0).
 std::string place_among(std::string_view what, int number, int count) {
   if (count == 0) return fmt::format("{}{}", what, number);
   return count == 1 ? "" : fmt::format("{}{} of 0-{}", what, number, count - 1);
@@ -131,7 +131,7 @@ std::string nodes_text(const options::Options& options) {
   return fmt::format("{} to {}; later ones {}", options.least_nodes->value, options.place.nodes->value, late);
 }
 
-// By name where they are known.
+// Describes the spares, by name if the names are known.
 std::string spares_text(const plan::RendezvousPlan& rendezvous, const options::Options& options) {
   const std::vector<std::string> spares = plan::spare_hosts(rendezvous, options);
   const std::string names =
@@ -263,7 +263,7 @@ void show_stage(TextTable& table, const plan::LaunchPlan& plan) {
             plan.node->options.stage.keep ? "--stage-keep" : "default");
 }
 
-// A row for each stream of the first workers; nothing where all is on the console as it comes.
+// Adds a row for each stream of the first workers; none if all is on the console as it comes.
 void show_output(TextTable& table, const plan::LaunchPlan& plan) {
   if (!plan::directs_output(plan.node->options.output) || plan.planned.empty()) return;
   table.heading("output");
@@ -296,7 +296,8 @@ std::string cores_text(const plan::LaunchPlan& plan) {
   return plan.binding.origin.empty() ? "not bound" : plan.binding.origin;
 }
 
-// Without a topology there is nothing to draw, and nothing to tell where nobody decided anything.
+// Adds the binding. Without a topology there is nothing to draw, and nothing to say unless something was
+// decided.
 void show_binding(TextTable& table, const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (plan.planned.empty()) return;
   if (!snapshot.host.topology) {

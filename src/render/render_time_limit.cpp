@@ -38,7 +38,7 @@ std::string requeue_text(const options::TimeLimitOptions& limit) {
   return (when.empty() ? "never: no signal, no code" : join(when, ", ")) + count;
 }
 
-// From the scheduler's SIGTERM to its SIGKILL; no origin: not known.
+// Returns the time from the scheduler's SIGTERM to its SIGKILL; no origin: not known.
 Sourced<Milliseconds> end_grace_of(const allocation::Allocation& allocation,
                                    const facts::Snapshot& snapshot) {
   const auto config = snapshot.files.find(std::string(allocation::k_slurm_config));

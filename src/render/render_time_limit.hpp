@@ -12,7 +12,7 @@ namespace ddprun::render {
 
 void show_time_limit(TextTable& table, const allocation::Allocation& allocation,
                      const options::TimeLimitOptions& limit, const facts::Snapshot& snapshot);
-// Null where the job has no limit and no option is about it.
+// Returns null if the job has no limit and no option is about it.
 nlohmann::ordered_json time_limit_json(const allocation::Allocation& allocation,
                                        const options::TimeLimitOptions& limit,
                                        const facts::Snapshot& snapshot);

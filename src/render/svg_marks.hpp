@@ -11,7 +11,7 @@
 
 namespace ddprun::render {
 
-// In the units of the drawing: pixels, unless it is shown larger or smaller.
+// Rectangle in the units of the drawing: pixels, unless it is shown larger or smaller.
 struct Frame {
   int x = 0;
   int y = 0;
@@ -21,15 +21,16 @@ struct Frame {
 
 class SvgWriter {
  public:
-  // `css` is a class of the style sheet, `fill` a colour or url(#pattern); empty: as the class says.
+  // Draws a rectangle. `css` is a class of the style sheet, `fill` a colour or url(#pattern); empty: as the
+  // class says.
   void rectangle(const Frame& frame, std::string_view css, std::string_view fill = {});
   void line(int from_x, int from_y, int to_x, int to_y, std::string_view css, std::string_view colour);
   void text(int x, int y, std::string_view css, std::string_view text);
-  // What is drawn between these two has a title, which browsers show under the pointer.
+  // Opens and closes a group; marks in it have a title, which browsers show under the pointer.
   void open_group(std::string_view title);
   void close_group();
 
-  // A document of that size. `head`: style and definitions, as elements.
+  // Returns a document of that size. `head`: style and definitions, as elements.
   std::string document(int width, int height, std::string_view title, std::string_view head) const;
 
  private:
@@ -40,7 +41,7 @@ inline constexpr int k_square = 16;
 
 std::string svg_head();  // the style sheet and the patterns
 void draw_area(SvgWriter& svg, const Frame& frame, const CpuHolder& holder);
-// With its symbol, or its number.
+// Draws a square with its symbol, or its number.
 void draw_square(SvgWriter& svg, int x, int y, const CpuHolder& holder, bool numbers);
 std::string colour_of(int local_rank);
 

@@ -19,7 +19,7 @@ std::size_t width_of(std::string_view text) {
       std::ranges::count_if(text, [](char byte) { return !continues_character(byte); }));
 }
 
-// Bytes of the first `width` characters.
+// Returns the bytes of the first `width` characters.
 std::size_t bytes_of(std::string_view text, std::size_t width) {
   std::size_t bytes = 0;
   for (; bytes < text.size(); ++bytes) {
@@ -28,7 +28,7 @@ std::size_t bytes_of(std::string_view text, std::size_t width) {
   return bytes;
 }
 
-// Lines of at most `width` characters, broken at blanks where there are any.
+// Wraps into lines of at most `width` characters, broken at blanks if there are any.
 std::vector<std::string> wrap(std::string_view text, std::size_t width) {
   std::vector<std::string> lines;
   while (width_of(text) > width) {
@@ -51,7 +51,7 @@ void append(std::string& text, std::string line) {
   text += line + "\n";
 }
 
-// `first` stands before the first line, blanks of the same width before the others.
+// Appends the lines: `first` stands before the first one, blanks of the same width before the others.
 void append_wrapped(std::string& text, const std::string& first, std::string_view rest) {
   std::string before = first;
   for (const std::string& line : wrap(rest, TextTable::k_columns - width_of(first))) {

@@ -12,10 +12,10 @@ class TextTable {
 
   // Starts a section; its rows have these widths.
   void heading(std::string_view text, std::size_t name_width = 13, std::size_t value_width = 48);
-  // A value that is too wide takes the line for itself, and its origin the next one. Text is made printable
-  // and cut where it is endless.
+  // Adds a row. A value that is too wide takes the line for itself, and its origin the next one. Text is made
+  // printable and cut if it is endless.
   void row(std::string_view name, std::string_view value, std::string_view origin = {});
-  // A sentence, wrapped and indented.
+  // Adds a sentence, wrapped and indented.
   void line(std::string_view text);
 
   const std::string& text() const { return text_; }

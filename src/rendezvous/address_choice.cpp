@@ -17,7 +17,7 @@ bool contains(const std::vector<std::string>& list, const std::string& item) {
   return std::find(list.begin(), list.end(), item) != list.end();
 }
 
-// An address that answered at the join needs no second proof.
+// Returns the candidates that the witness reaches; one that answered at the join needs no second proof.
 std::vector<std::string> reached_by(const AddressWitness& witness,
                                     const std::vector<std::string>& candidates) {
   std::vector<std::string> reached;

@@ -1,4 +1,4 @@
-// Which address of the coordinator becomes MASTER_ADDR: one that every agent is known to reach.
+// Choice of the coordinator's address that becomes MASTER_ADDR: one that every agent is known to reach.
 #pragma once
 
 #include <optional>
@@ -9,35 +9,38 @@
 
 namespace ddprun::rendezvous {
 
-// What one agent knows. Agents on the coordinator's own host reach every address of it.
+// Knowledge of one agent. Agents on the coordinator's own host reach every address of it.
 struct AddressWitness {
   std::string host;
   bool beside_coordinator = false;
-  std::string reached;                             // by its join; empty for the coordinator's own agent
-  std::optional<std::vector<std::string>> probed;  // what it reached when asked
-  std::vector<std::string> failures{};             // and why it did not reach the others
+  std::string reached;                             // address it joined by; empty for the coordinator's agent
+  std::optional<std::vector<std::string>> probed;  // addresses it reached when asked
+  std::vector<std::string> failures{};             // reasons why it did not reach the others
 };
 
-// "::ffff:10.0.0.1" is "10.0.0.1"; a scope is cut off.
+// Returns "10.0.0.1" for "::ffff:10.0.0.1"; a scope is cut off.
 std::string plain_address(const std::string& address);
 bool is_loopback_address(const std::string& address);
-// Numeric, and not loopback, link-local IPv6 or the wildcard: means the same host everywhere.
+// Reports whether the address is numeric, and not loopback, link-local IPv6 or the wildcard: it means the
+// same host everywhere.
 bool crosses_hosts(const std::string& address);
 
-// The interface of this host that has an address of its own; empty for loopback ones and for other hosts'.
+// Returns the interface of this host that has an address of its own; empty for loopback ones and for other
+// hosts'.
 std::string interface_of(const std::vector<facts::InterfaceAddress>& own, const std::string& address);
 
-// The address when the joins alone decide; nothing when the witnesses have to be asked.
+// Returns the address when the joins alone decide; nullopt when the witnesses have to be asked.
 std::optional<std::string> agreed_address(const std::vector<AddressWitness>& witnesses,
                                           const std::vector<std::string>& own_addresses);
-// What to ask them about: own addresses, best first, then what somebody reached besides.
+// Returns the addresses to ask about: the coordinator's own, best first, then others that some agent has
+// reached.
 std::vector<std::string> addresses_to_probe(const std::vector<AddressWitness>& witnesses,
                                             const std::vector<std::string>& own_addresses);
-// The first candidate that all reach; nothing when there is none.
+// Returns the first candidate that all reach; nullopt when there is none.
 std::optional<std::string> common_address(const std::vector<AddressWitness>& witnesses,
                                           const std::vector<std::string>& candidates);
-// Why there is none: "no address of n1 is reached by all nodes (tried 10.0.0.1, 10.1.0.1): n2
-// reaches 10.0.0.1 only; n3 reaches none".
+// Returns the reason why there is none: "no address of n1 is reached by all nodes (tried 10.0.0.1, 10.1.0.1):
+// n2 reaches 10.0.0.1 only; n3 reaches none".
 std::string describe_no_common_address(const std::string& coordinator,
                                        const std::vector<AddressWitness>& witnesses,
                                        const std::vector<std::string>& candidates);

@@ -1,8 +1,8 @@
-// Whose a connection to the store is. The protocol of the store has no authentication and torch unpickles
-// what it reads from it, so a connection counts only where the kernel of its host says that a process of the
-// job's user holds its other end. That host's agent is asked, over the connection on which it has proved
-// itself; for an address that no agent announced (a host gets another by DHCP or by IPv6's privacy while the
-// job runs) all agents are.
+// Decides which user owns a connection to the store.
+// The store's protocol has no authentication and torch unpickles what it reads from it, so a connection
+// counts only if the kernel of its host says that a process of the job's user holds its other end. That
+// host's agent is asked, over the connection on which it has proved itself; for an address that no agent
+// announced (a host gets another by DHCP or by IPv6's privacy while the job runs) all agents are.
 #pragma once
 
 #include <compare>
@@ -20,7 +20,7 @@ namespace ddprun::rendezvous {
 
 using ConnectionId = Id<struct ConnectionTag>;  // one authenticated connection; never used again
 
-// Its two ends, as numeric addresses.
+// Connection by its two ends, as numeric addresses.
 struct StoreConnection {
   std::string client;
   int client_port = 0;
@@ -29,7 +29,8 @@ struct StoreConnection {
   friend auto operator<=>(const StoreConnection&, const StoreConnection&) = default;
 };
 
-// What an agent knows of a connection's other end. In this order the higher one is the answer of several.
+// Holder of a connection's other end, as an agent knows it. Of several answers the highest in this order
+// counts.
 enum class Holder {
   elsewhere,  // no open socket in this host's network is its other end
   unknown,    // the kernel does not tell
@@ -55,7 +56,7 @@ class ClientQuestions {
   static constexpr Milliseconds k_limit{10000};  // an agent that has not answered by then knows nothing of it
 
   void ask(const StoreConnection& connection, std::set<ConnectionId> agents, TimePoint now);
-  // The verdict, once: at the first `own`, or when all have answered.
+  // Notes an answer. Returns the verdict, once: at the first `own`, or when all have answered.
   std::optional<ClientVerdict> note(ConnectionId agent, const ClientVerdict& answer);
   std::vector<ClientVerdict> expire(TimePoint now);
   std::optional<TimePoint> deadline() const;

@@ -89,7 +89,7 @@ void describe_connection(Fields& fields, StoreConnection& connection) {
   fields.value("server_port", connection.server_port, 1, k_highest_port);
 }
 
-// What has a text of its own, which is sent as it is.
+// Describes a part that is sent as its own text.
 template <class Part>
 void describe_text(Fields& fields, const char* name, Part& part, std::size_t limit,
                    std::string (*render)(const Part&), std::optional<Part> (*parse)(std::string_view),
@@ -267,7 +267,7 @@ struct Kind {
   void (*describe)(Fields& fields, Message& message);
 };
 
-// One row for each of AgentMessage, and for each of CoordinatorMessage.
+// Rows for each of AgentMessage, and for each of CoordinatorMessage.
 constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
                                    Kind<Probed>{"probed", describe},
                                    Kind<AttemptFailed>{"failed", describe},

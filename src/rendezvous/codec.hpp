@@ -1,5 +1,5 @@
-// Messages as bytes: a 32-bit big-endian length, then that many bytes of JSON. Everything has a limit, and
-// nothing throws: what is malformed or too large comes back as a sentence.
+// Messages as bytes: a 32-bit big-endian length, then that many bytes of JSON.
+// Everything has a limit, and nothing throws: malformed or oversized input comes back as a sentence.
 //
 // Encoding shortens text that is too long (a worker's last lines are its own choice; of a traceback the end
 // is kept) and replaces bytes that are not UTF-8, so an encoded message always fits a frame. Decoding refuses
@@ -21,7 +21,7 @@ namespace ddprun::rendezvous {
 inline constexpr std::size_t k_frame_header = 4;
 inline constexpr std::size_t k_max_frame = std::size_t{1} << 20;
 
-// What encoding keeps; the rest is cut.
+// Limits that encoding cuts to.
 inline constexpr std::size_t k_max_text = 1024;           // a name, a sentence, a line of output, in bytes
 inline constexpr std::size_t k_max_failure_text = 16384;  // message of the first failure
 inline constexpr std::size_t k_max_failure_lines = 40;    // last lines of the first failure
@@ -35,7 +35,7 @@ inline constexpr std::size_t k_max_stage_sources = 32;    // a tree's depth for 
 inline constexpr std::size_t k_max_addresses = 64;        // in Probe and Probed
 inline constexpr std::size_t k_max_store_places = 4;      // in Start
 inline constexpr std::size_t k_max_store_ports = 64;      // in Join
-inline constexpr std::size_t k_max_worker_gpus = 16;      // of one worker; of workers k_max_workers
+inline constexpr std::size_t k_max_worker_gpus = 16;      // for one worker; at most k_max_workers of them
 // The devices in one message, in bytes: those of an agent's workers, or of all on its host. Where they need
 // more, none of them is told.
 inline constexpr std::size_t k_max_devices = std::size_t{1} << 18;
@@ -48,21 +48,21 @@ struct CodecError {
   std::string what;  // "a frame of 2 GiB ...": one sentence
 };
 
-// The JSON of one frame.
+// Decode the JSON of one frame.
 std::variant<AgentMessage, CodecError> decode_agent_message(std::string_view payload);
 std::variant<CoordinatorMessage, CodecError> decode_coordinator_message(std::string_view payload);
 
-// What FrameReader takes apart. The payload is not longer than k_max_frame.
+// Returns the payload as a frame that FrameReader reads. The payload is not longer than k_max_frame.
 std::string make_frame(std::string_view payload);
 
 // Cuts a byte stream into frames. A frame that is not complete has no effect.
 class FrameReader {
  public:
   void append(std::string bytes);
-  // The next whole frame's payload; nothing when more bytes are needed; an error for a length past the
-  // limit, after which the stream cannot be used any more.
+  // Returns the next whole frame's payload; nothing when more bytes are needed; an error for a length past
+  // the limit, after which the stream cannot be used any more.
   std::variant<std::monostate, std::string, CodecError> next();
-  // What follows the frames that were taken, where no more of them come.
+  // Takes the bytes behind the last frame, once no further frame comes.
   std::string take_rest() { return std::exchange(buffer_, {}); }
 
  private:

@@ -1,5 +1,4 @@
-// Where the coordinator listens, as it tells the others by other ways than their plan: through the launcher's
-// key-value space as one word, or in a rendezvous file.
+// Address of the coordinator as published: one word in the launcher's key-value space, or a rendezvous file.
 #pragma once
 
 #include <optional>
@@ -18,13 +17,13 @@ struct CoordinatorPlace {
   friend bool operator==(const CoordinatorPlace&, const CoordinatorPlace&) = default;
 };
 
-// Numbers only: a name from somebody else's hand is not looked up.
+// Reports whether the text is a numeric address: a name from another process is not looked up.
 bool is_address(std::string_view text);
 
-// "20480,10.0.0.1,fd00::1": nothing in it that a key-value space could not carry. Addresses past the limit
-// are left out.
+// Renders "20480,10.0.0.1,fd00::1": nothing in it that a key-value space could not carry. Addresses past the
+// limit are left out.
 std::string render_place(const CoordinatorPlace& place);
-// Nothing for anything else.
+// Returns nullopt for any other text.
 std::optional<CoordinatorPlace> parse_place(std::string_view text);
 
 // The contents of a rendezvous file.
@@ -37,7 +36,8 @@ struct CoordinatorNote {
 };
 
 std::string render_note(const CoordinatorNote& note);
-// The note, or why it is not followed: "it belongs to another launch, slurm/28/0/0", "it is not complete".
+// Returns the note, or why it is not followed: "it belongs to another launch, slurm/28/0/0", "it is not
+// complete".
 std::variant<CoordinatorNote, std::string> parse_note(std::string_view text, const std::string& launch);
 
 }  // namespace ddprun::rendezvous

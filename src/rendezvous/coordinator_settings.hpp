@@ -1,4 +1,4 @@
-// What a coordinator knows of its launch beforehand, and its time limits.
+// Settings of a coordinator that are known before the launch, and its time limits.
 #pragma once
 
 #include <optional>
@@ -16,13 +16,13 @@ namespace ddprun::rendezvous {
 // --nnodes MIN:MAX, --spares
 struct ElasticNodes {
   int least = 1;
-  int spares = 0;  // of the agents, that wait until they are needed
-  // Once MIN nodes have come, how long the others may take. Nothing: they are known, and join_timeout counts.
+  int spares = 0;  // agents that wait until they are needed
+  // Time that the others may take once MIN nodes have come. nullopt: they are known, and join_timeout counts.
   std::optional<Milliseconds> last_call;
   options::Grow grow = options::Grow::now;
 };
 
-// For an agent that coordinates since the one before is lost.
+// State of an agent that coordinates since the one before is lost.
 struct Takeover {
   std::string why;  // "lost n1, the coordinator: the other side closed the connection"
   Milliseconds host_timeout;
@@ -35,32 +35,31 @@ struct CoordinatorSettings {
   std::optional<Takeover> takeover;
   std::optional<ElasticNodes> elastic;
   std::vector<std::string> peers;  // host names by agent index, empty where unknown; [own] is this host
-  std::string version;             // of ddprun
-  std::string run_id;              // what all agents take for Assignment::run_id
-  std::string launch_id;           // and for Assignment::launch_id
+  std::string version;             // version of ddprun
+  std::string run_id;              // Assignment::run_id of all agents
+  std::string launch_id;           // Assignment::launch_id of all agents
   int max_restarts = 0;
   options::RestartOptions restarts;
   options::TimeLimitOptions time_limit{};
   Milliseconds join_timeout{600000};
   Milliseconds stop_timeout{40000};   // from Stop to Stopped: the agents' grace and a margin
   Milliseconds probe_timeout{30000};  // from Probe to Probed
-  // How long an agent that does not answer is waited for once all others wait for it alone. Nothing: none is
-  // asked whether it runs.
+  // Time for which an agent that does not answer is waited for once all others wait for it alone. If unset no
+  // agent is asked whether it runs.
   std::optional<Milliseconds> silence{};
-  std::vector<std::string> addresses;  // of this host, numeric, best first
+  std::vector<std::string> addresses;  // addresses of this host, numeric, best first
   std::string named_address;  // the user's word for MASTER_ADDR: no other is taken; empty: no such word
-  int port = 0;               // where this process listens for agents, named in Probe
-  // Shown where nobody else has joined for a while: why that may be.
+  int port = 0;               // port where this process listens for agents, named in Probe
+  // Explanation shown if no other agent has joined for a while.
   std::optional<allocation::Notice> when_alone;
-  std::string
-      cannot_start;       // why this launch is over before it begins: all that is left is to tell who joins
-  bool record = false;    // somebody wants to have Record
-  bool live = false;      // ShowStatus goes to a terminal: every second, with the time
-  int store_fan_out = 0;  // of the relays to the store that this process serves; 0: there are none
-  bool connects = false;  // workers are expected to connect to the store, and on_connections is told
-  Milliseconds grace{30000};                 // of the workers when they are stopped, for messages
-  options::HangOptions hang{};               // what follows a hang
-  std::string program;                       // of the workers, as in Failure
+  std::string cannot_start;     // reason why nothing can be started: every agent that joins is sent it
+  bool record = false;          // wants Record actions
+  bool live = false;            // ShowStatus goes to a terminal: every second, with the time
+  int store_fan_out = 0;        // children of each relay to the store that this process serves; 0: no relays
+  bool connects = false;        // workers are expected to connect to the store, and on_connections is told
+  Milliseconds grace{30000};    // grace period of the workers, for messages
+  options::HangOptions hang{};  // answer to a hang
+  std::string program;          // program of the workers, as in Failure
   std::optional<plan::ExpectedNodes> nodes;  // to compare with where the agents are
 };
 

@@ -12,11 +12,11 @@ using enum Reception;
 
 struct AgentRow {
   const char* name;
-  std::array<Reception, 6> when_joined;  // by CoordinatorState
+  std::array<Reception, 6> when_joined;  // indexed by CoordinatorState
   Reception before;                      // on a connection that has not joined
 };
 
-// In the order of AgentMessage. Messages about an attempt are of the current one.
+// Rows in the order of AgentMessage. Messages about an attempt are of the current one.
 constexpr AgentRow k_agent_rows[] = {
     // clang-format off
     //                          gathering probing opening running stopping finished
@@ -46,7 +46,7 @@ struct CoordinatorRow {
   std::array<Reception, 4> by_state;  // MemberState
 };
 
-// In the order of CoordinatorMessage.
+// Rows in the order of CoordinatorMessage.
 constexpr CoordinatorRow k_coordinator_rows[] = {
     // clang-format off
     //                                        joined running asked  stopped
@@ -75,7 +75,7 @@ const CoordinatorRow& row_of(const CoordinatorMessage& message) {
 
 std::string describe_wrong(const char* name) { return fmt::format("it sent {} unexpectedly", name); }
 
-// Nothing where the message is about no attempt.
+// Returns nullopt if the message is about no attempt.
 std::optional<Attempt> attempt_of(const AgentMessage& message) {
   return std::visit(
       [](const auto& each) -> std::optional<Attempt> {

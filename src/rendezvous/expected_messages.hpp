@@ -1,5 +1,6 @@
-// Which messages fit the state of a connection. A peer that has the key may still be broken or outdated; what
-// no ddprun sends at that time ends its connection, and only that.
+// Messages that fit the state of a connection.
+// A peer that has the key may still be broken or outdated; a message that no ddprun sends at that time ends
+// its connection, and only that.
 #pragma once
 
 #include <string>
@@ -12,15 +13,15 @@ enum class CoordinatorState { gathering, probing, opening, running, stopping, fi
 
 enum class Reception {
   taken,
-  late,  // it was on its way when the state changed
+  late,  // sent before the state changed
   wrong,
 };
 
-// By the coordinator. `joined`: this connection's agent has been taken in. `current`: the attempt that runs,
-// is being stopped or is about to start.
+// Judges a message as the coordinator. `joined`: this connection's agent has been taken in. `current`: the
+// attempt that runs, is being stopped or is about to start.
 Reception judge(const AgentMessage& message, bool joined, CoordinatorState state, Attempt current);
 
-// How a member stands with the coordinator.
+// State of a member as the coordinator last set it.
 enum class MemberState {
   joined,   // no workers run, or ran
   running,  // since Start
@@ -28,14 +29,14 @@ enum class MemberState {
   stopped,  // since it answered Stopped; the next Start may come
 };
 
-// By a member.
+// Judges a message as a member.
 Reception judge(const CoordinatorMessage& message, MemberState state);
 
-// What the member's state is after it has received or sent a message.
+// Return the member's state after it has received or sent a message.
 MemberState after_received(const CoordinatorMessage& message, MemberState state);
 MemberState after_sent(const AgentMessage& message, MemberState state);
 
-// "it sent a success when nothing of that kind could come"
+// Describes it: "it sent a success when nothing of that kind could come".
 std::string describe_wrong(const AgentMessage& message);
 std::string describe_wrong(const CoordinatorMessage& message);
 

@@ -10,14 +10,15 @@ namespace {
 
 constexpr int k_highest_errno = 4095;
 
-// By kind. A number that a process cannot end with would become another exit code of ddprun, 0 among them.
+// Lowest and highest value of each kind of end. A number that a process cannot end with would become another
+// exit code of ddprun, 0 among them.
 constexpr std::array<std::array<int, 2>, 4> k_status_values{
     {{0, k_highest_exit_code}, {1, k_highest_signal}, {0, k_highest_errno}, {0, 0}}};
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// The end of a traceback matters most, where the exception stands. From a line's begin on where one is near,
-// else from a character's.
+// Returns the end of a text: that of a traceback matters most, as the exception stands there. From a line's
+// begin on if one is near, else from a character's.
 std::string_view end_of(std::string_view text, std::size_t limit) {
   if (text.size() <= limit) return text;
   text.remove_prefix(text.size() - limit);

@@ -1,4 +1,4 @@
-// How two agents prove to each other that they belong to the same launch, before anything else is parsed.
+// Proof of two agents to each other that they belong to the same launch, before anything else is parsed.
 //
 //   member       -> hello {magic, protocol version, methods, public key}                  44 bytes
 //   coordinator  -> hello                                                                 44 bytes
@@ -34,20 +34,20 @@ inline constexpr std::string_view k_protocol_magic{"ddprun\0", 7};  // the versi
 inline constexpr std::size_t k_hello_size = 8 + 4 + 32;
 inline constexpr std::size_t k_max_proof = 8192;      // a munge credential of our payload is under 1 KiB
 inline constexpr std::size_t k_max_refusal = 512;     // a sentence
-inline constexpr std::size_t k_max_launch_key = 512;  // what is longer is cut, on both sides alike
+inline constexpr std::size_t k_max_launch_key = 512;  // longer keys are cut, on both sides alike
 
-// On the wire a bit each. pmi_secret, open_mpi and pbs_cookie are keys that a launcher or scheduler gave to
-// all processes of one job.
+// Methods of proof, each a bit on the wire. pmi_secret, open_mpi and pbs_cookie are keys that a launcher or
+// scheduler gave to all processes of one job.
 enum class ProofMethod : std::uint8_t {
   munge = 1,
   key_file = 2,
-  front_end = 3,  // of the ddprun that started this one
+  front_end = 3,  // key of the ddprun that started this one
   pmi_secret = 4,
   open_mpi = 5,
   pbs_cookie = 6,
   given = 7  // DDPRUN_SECRET: the user's word
 };
-// In order of preference.
+// Methods in order of preference.
 inline constexpr std::array<ProofMethod, 7> k_proof_methods{
     ProofMethod::front_end, ProofMethod::given,      ProofMethod::munge,   ProofMethod::pmi_secret,
     ProofMethod::open_mpi,  ProofMethod::pbs_cookie, ProofMethod::key_file};
@@ -58,9 +58,9 @@ struct ProofResult {
   std::string text;  // the bytes; or a sentence saying why there are none
 };
 
-// Who can seal and open. open(seal(x)) == x for everyone who holds the same key (or is the same user, for
-// munge) and nobody else can make something that opens. Calls may block for as long as the munge daemon
-// needs; they have a deadline of their own.
+// Seals and opens proofs. open(seal(x)) == x for everyone who holds the same key (or is the same user, for
+// munge); without it no text can be made that opens. Calls may block for as long as the munge daemon needs;
+// they have a deadline of their own.
 struct Authenticator {
   std::vector<ProofMethod> methods;  // usable here, best first
   std::function<ProofResult(ProofMethod, const std::string& payload)> seal;
@@ -70,7 +70,7 @@ struct Authenticator {
 using PublicKey = std::array<std::uint8_t, 32>;
 enum class HandshakeRole : std::uint8_t { member = 1, coordinator = 2 };
 
-// One for each direction.
+// Keys of a session, one for each direction.
 struct SessionKeys {
   SecretKey receive{};
   SecretKey send{};
@@ -79,7 +79,7 @@ struct SessionKeys {
 // This side's half of a key exchange, for one conversation.
 struct KeyExchange {
   PublicKey public_key{};
-  // Nothing where the peer's is no key.
+  // Returns nullopt if the peer's is no key.
   std::function<std::optional<SessionKeys>(HandshakeRole own, const PublicKey& peer)> derive;
 };
 
@@ -91,16 +91,16 @@ struct HandshakeStep {
       text;  // failed: why, one sentence; foreign: all bytes received; done: bytes after the handshake
 };
 
-// One conversation. Feed it what arrives, in any pieces, until a step is not `more`.
+// A conversation. Feed it what arrives, in any pieces, until a step is not `more`.
 class Handshake {
  public:
-  // `key_exchange` is used once.
+  // Begins a handshake; `key_exchange` is used once.
   Handshake(HandshakeRole role, const std::string& launch_key, KeyExchange key_exchange,
             Authenticator authenticator);
 
   std::string start() const;  // bytes to send at once; none for the coordinator
   HandshakeStep feed(std::string_view bytes);
-  // What the conversation is waiting for, for the sentence of a deadline: "sent nothing".
+  // Names what the conversation is waiting for, for the sentence of a deadline: "sent nothing".
   std::string waiting_for() const;
   ProofMethod method() const { return method_; }     // the one that was used, once done
   const SessionKeys& keys() const { return keys_; }  // once done

@@ -20,20 +20,21 @@ Milliseconds probe_pause(Milliseconds limit) {
 
 Milliseconds lateness(Milliseconds limit) { return std::max(Milliseconds{1000}, limit / 8); }
 
-// Lost at x + limit + lateness at the latest; by the coordinator at x - pause + H at the earliest.
+// Returns the limit by which the member notices a loss first: at x + limit + lateness at the latest, and the
+// coordinator at x - pause + H at the earliest.
 Milliseconds member_limit(Milliseconds host_timeout) {
   const Milliseconds pause = probe_pause(host_timeout);
   const Milliseconds earlier = pause + lateness(host_timeout) + k_killing;
   return host_timeout - (earlier + pause - Milliseconds{1}) / pause * pause;
 }
 
-// The majority has lost it at x - pause + member_limit at the earliest.
+// Allows for the earliest loss by the majority, at x - pause + member_limit.
 Milliseconds wait_for_coordinator(Milliseconds host_timeout) {
   return host_timeout - member_limit(host_timeout) + probe_pause(host_timeout) + lateness(host_timeout) +
          k_killing;
 }
 
-// Once the coordinator has lost its majority it sends them nothing more.
+// Adds the limit of those others: once the coordinator has lost its majority it sends them nothing more.
 Milliseconds wait_for_others(Milliseconds host_timeout) {
   const Milliseconds limit = member_limit(host_timeout);
   return wait_for_coordinator(host_timeout) + limit + lateness(limit);

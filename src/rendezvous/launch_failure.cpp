@@ -19,7 +19,8 @@ bool same_failure(const LaunchFailure& one, const LaunchFailure& other) {
   return one.what == other.what && one.rest == other.rest && one.names_host == other.names_host;
 }
 
-// A sentence that names no host is about all of them, unless some are well or have another trouble.
+// Describes a failure and its hosts. A sentence that names no host is about all of them, unless some are well
+// or have another trouble.
 std::string describe_group(const LaunchFailure& failure, const std::vector<std::string>& hosts,
                            bool everywhere) {
   const std::string what = printable(failure.what, k_max_sentence);

@@ -31,14 +31,15 @@ KeyParts split_key(std::string_view key) {
           command == std::string_view::npos ? std::string_view() : key.substr(command + 1)};
 }
 
-// By hand a launch has no other name than --rdzv-id, and "none" is torchrun's default.
+// Returns the name of a launch for people. One by hand has only that of --rdzv-id, and "none" is torchrun's
+// default.
 std::string name_of_launch(std::string_view launch) {
   if (!launch.starts_with(k_by_hand)) return "job " + printable(launch);
   const std::string_view id = launch.substr(k_by_hand.size());
   return id == "none" ? "no --rdzv-id" : fmt::format("--rdzv-id {}", printable(id));
 }
 
-// Of two that differ; where one is long, from the word on in which they do.
+// Shows two texts that differ; if one is long, from the word on in which they do.
 std::pair<std::string, std::string> show_both(std::string_view own, std::string_view other) {
   std::string_view dots;
   if (std::max(own.size(), other.size()) > k_width) {

@@ -7,11 +7,11 @@
 
 namespace ddprun::rendezvous {
 
-// Where the key has a digest of the command (plan::k_command_mark), the command itself behind it, without
-// secrets: whoever runs another one is told which.
+// Appends the command itself, without secrets, to a key that has its digest (plan::k_command_mark): an agent
+// that runs another one is told which.
 std::string with_command(const std::string& launch_key, const std::vector<std::string>& command);
 
-// Of two keys from with_command() that are not equal.
+// Describes the difference of two keys from with_command() that are not equal.
 std::string describe_other_launch(std::string_view own, std::string_view other);
 
 }  // namespace ddprun::rendezvous

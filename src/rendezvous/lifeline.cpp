@@ -20,7 +20,7 @@ constexpr std::size_t k_most_id = 64;
 constexpr char k_hello = 'h', k_wanting_hello = 'w', k_task = 't', k_signal = 's', k_ended = 'e',
                k_not_started = 'n', k_coordinated = 'c', k_output = 'o', k_error = 'r';
 
-// Of a signal, before its number.
+// Flags of a signal, sent before its number.
 constexpr char k_hurry = '!', k_no_hurry = '.', k_whole_tree = '*', k_alone = '1', k_explained = '=',
                k_unexplained = '-';
 
@@ -52,7 +52,7 @@ constexpr auto k_host_variables = std::to_array<std::string_view>({"HOSTNAME",
                                                                    "SLURM_TOPOLOGY_ADDR",
                                                                    "LSF_PM_TASKID"});
 
-// Of a login there, and of an MPI launcher's process there.
+// Prefixes of variables that belong to a login on that host, or to an MPI launcher's process there.
 constexpr auto k_host_prefixes = std::to_array<std::string_view>(
     {"SSH_", "PMI_", "PMIX_", "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "HYDI_",
      "MPI_LOCAL", "PALS_", "JSM_", "FLUX_TASK_"});

@@ -1,15 +1,15 @@
-// What the ddprun a user typed and those it started on other hosts say to each other (self-launch).
+// Messages between the ddprun that the user started and those it started on other hosts (self-launch).
 //
 // The front end listens; every agent it started connects and shakes hands (rendezvous/handshake.hpp, launch
 // key lifeline_key()). Then frames of the codec's form go both ways:
 //
-//   agent   -> Hello{place, host, wants_task}   first, once
+//   agent     -> Hello{place, host, wants_task}   first, once
 //   front end -> Task{bytes}                      to one that wants it: it becomes that and connects anew
 //   front end -> Signal{number, ...}              as if it had been sent to the agent itself
-//   agent   -> Ended{code}                      last: the exit code it is about to end with
-//   agent   -> Ended{code, coordinated}         the same of the coordinator's
-//   agent   -> Ended{code, not started}         the same of an agent that cannot take part: a wrong option,
-//   no script
+//   agent     -> Ended{code}                      last: the exit code it is about to end with
+//   agent     -> Ended{code, coordinated}         the same of the coordinator's
+//   agent     -> Ended{code, not started}         the same of an agent that cannot take part: a wrong
+//                                                 option, no script
 //
 // An agent may open further connections, for what it writes to standard output and standard error. Each
 // begins with Output{stream, host} in place of Hello; then come the bytes as they are, to their end, which
@@ -30,7 +30,7 @@
 
 namespace ddprun::rendezvous {
 
-// Where a front end listens. The id is random and names the launch; it is no secret.
+// Address where a front end listens. The id is random and names the launch; it is no secret.
 struct FrontEndAddress {
   std::vector<std::string> addresses;  // numeric, best first
   int port = 0;
@@ -38,14 +38,14 @@ struct FrontEndAddress {
   friend bool operator==(const FrontEndAddress&, const FrontEndAddress&) = default;
 };
 
-// "10.0.0.1,fd00::1:40123/8f3c", and back; nothing for anything else.
+// Renders "10.0.0.1,fd00::1:40123/8f3c", and parses it; nullopt for any other text.
 std::string to_string(const FrontEndAddress& address);
 std::optional<FrontEndAddress> parse_front_end_address(std::string_view text);
 
-// The launch key of both ends' handshake.
+// Returns the launch key of both ends' handshake.
 std::string lifeline_key(const std::string& id);
 
-// What an agent is to become where its remote launcher passes neither arguments nor environment.
+// Task of an agent whose remote launcher passes neither arguments nor environment.
 struct AgentTask {
   std::vector<std::string> arguments;    // without the program's name
   std::string directory;                 // empty: where it is
@@ -53,7 +53,7 @@ struct AgentTask {
   friend bool operator==(const AgentTask&, const AgentTask&) = default;
 };
 
-// As bytes for a pipe or for sealing; back again, or nothing where they are not whole.
+// Encodes a task as bytes for a pipe or for sealing, and decodes it; nullopt if the bytes are incomplete.
 std::string encode(const AgentTask& task);
 std::optional<AgentTask> decode_task(std::string_view bytes);
 inline constexpr std::size_t k_max_task = std::size_t{1} << 19;
@@ -67,25 +67,25 @@ struct Hello {
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 struct Task {
-  std::string bytes;  // of an AgentTask; empty: there is no such place
+  std::string bytes;  // an encoded AgentTask; empty: there is no such place
   friend bool operator==(const Task&, const Task&) = default;
 };
 struct Signal {
   int number = 0;           // 1 .. 64
   bool hurry = false;       // a person asks to stop once more: no grace is left
-  bool whole_tree = false;  // who sent it signalled every process there, and may be about to do so here
+  bool whole_tree = false;  // sender signalled every process there, and may be about to do so here
   bool explained = false;   // the front end has said why: that the job was stopped is no news
   friend bool operator==(const Signal&, const Signal&) = default;
 };
 struct Ended {
   int code = 0;              // 0 .. 255
   bool started = true;       // false: it failed before it could join the others, which need not wait for it
-  bool coordinated = false;  // it was the coordinator in the end, whose word is that of the job
+  bool coordinated = false;  // coordinated in the end: its word is that of the job
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 
-// What follows on the connection are the bytes themselves, once the front end has answered with one byte:
-// what is written before could be lost with the connection, and nobody would know.
+// Stream of the bytes that follow on the connection, once the front end has answered with one byte: bytes
+// written before could be lost with the connection, unnoticed.
 enum class Stream { output, error };
 inline constexpr char k_output_taken = 1;
 struct Output {
@@ -96,16 +96,16 @@ struct Output {
 
 using Message = std::variant<Hello, Task, Signal, Ended, Output>;
 
-// A whole frame: length and payload.
+// Encodes a whole frame: length and payload.
 std::string encode(const Message& message);
-// One payload; nothing for anything that encode() does not make.
+// Decodes one payload; nullopt for any that encode() does not make.
 std::optional<Message> decode(std::string_view payload);
 
 }  // namespace lifeline
 
-// The environment an agent on another host has in the end: the front end's, but for what belongs to a host
+// Returns the environment that an agent on another host gets: the front end's, without what belongs to a host
 // (names, addresses, the scheduler's own numbers of the process there); visible devices are the agent's own
-// where it has any.
+// if it has any.
 std::vector<std::string> merge_environments(const std::vector<std::string>& front_end,
                                             const std::vector<std::string>& own);
 

@@ -1,4 +1,4 @@
-// What the agents of one launch say to each other after they have proved that they belong together.
+// Messages between the agents of one launch, after they have proved that they belong together.
 //
 // One agent is one ddprun process. Agent 0 coordinates; every agent, agent 0 too, talks to the coordinator
 // only. An attempt is one start of the whole world; messages about an attempt name it, so that a late one is
@@ -29,7 +29,7 @@ namespace ddprun::rendezvous {
 
 // ---- agent to coordinator
 
-// Why an agent cannot start anything: it joins to tell the others.
+// Failure that keeps an agent from starting anything: it joins to report it to the others.
 struct LaunchFailure {
   // The sentence, in two parts where it names the agent's host: "cannot start train.py", ": no such file".
   std::string what;
@@ -43,18 +43,18 @@ struct LaunchFailure {
 // The first message of an agent, once.
 struct Join {
   plan::Announcement announcement;
-  std::string version;  // of ddprun
+  std::string version;  // version of ddprun
   std::string reached;  // numeric address of the coordinator that worked; empty for agent 0
-  int agents = 1;       // how many agents this one believes there are
+  int agents = 1;       // number of agents that this one believes there are
   std::optional<LaunchFailure> failure{};
-  std::optional<Survivor> survivor{};  // of the same job under another coordinator
+  std::optional<Survivor> survivor{};  // state kept from the same job under another coordinator
   friend bool operator==(const Join&, const Join&) = default;
 };
 
 // Answer to Probe.
 struct Probed {
   std::vector<std::string> reachable;
-  std::vector<std::string> failures{};  // of the others: "10.0.0.1: connection refused"
+  std::vector<std::string> failures{};  // failures of the others: "10.0.0.1: connection refused"
   friend bool operator==(const Probed&, const Probed&) = default;
 };
 
@@ -78,27 +78,27 @@ struct Stopped {
   std::vector<int> stopped{};                // ranks that did not fail by themselves, and did not succeed
   bool progressed = false;                   // a worker touched its DDPRUN_PROGRESS_FILE
   std::vector<int> finished{};               // ranks that had ended with success before the stop
-  std::vector<int> finished_ago{};           // how many milliseconds before it, in the same order
+  std::vector<int> finished_ago{};           // milliseconds between their end and the stop, in the same order
   std::vector<supervise::KilledRanks> killed{};
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
-// Beside the answer that Stop still waits for: SIGKILL has not ended all workers of this agent.
+// Notice beside the answer that Stop still waits for: SIGKILL has not ended all workers of this agent.
 struct Stuck {
   Attempt attempt;
   friend bool operator==(const Stuck&, const Stuck&) = default;
 };
 
-// Somebody signalled this ddprun: the whole job is to end.
+// Request to end the whole job: this ddprun was signalled.
 struct StopRequest {
   int signal = 0;
   std::string host;
-  bool whole_tree = false;  // its workers had the signal from whoever sent it
+  bool whole_tree = false;  // workers of its host had the signal from the sender too
   std::string sender{};     // "sent by bash, pid 77"; empty: from above ddprun, by a key, or not known
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
 
-// For the coordinator's --events and --metrics.
+// Event for the coordinator's --events and --metrics.
 struct Happened {
   events::Event event;
   friend bool operator==(const Happened&, const Happened&) = default;
@@ -115,7 +115,7 @@ struct StatusAnswer {
 struct Quiet {
   Attempt attempt;
   bool quiet = false;
-  Milliseconds since{0};  // for how long
+  Milliseconds since{0};  // duration of the silence
   friend bool operator==(const Quiet&, const Quiet&) = default;
 };
 
@@ -124,11 +124,11 @@ struct EarlyExit {
   Attempt attempt;
   GlobalRank rank;
   Milliseconds since{0};
-  bool expired = false;  // that is --exit-barrier-timeout
+  bool expired = false;  // --exit-barrier-timeout has passed
   friend bool operator==(const EarlyExit&, const EarlyExit&) = default;
 };
 
-// Somebody asks this agent by --status, or by --stacks, about the whole job.
+// Question about the whole job, from a process that asks this agent by --status or --stacks.
 struct JobQuestion {
   bool stacks = false;
   friend bool operator==(const JobQuestion&, const JobQuestion&) = default;
@@ -140,8 +140,8 @@ struct RosterTaken {
   friend bool operator==(const RosterTaken&, const RosterTaken&) = default;
 };
 
-// Of an agent whose workers have loaded them (--standby), and for the agents that stand by: what is to be
-// imported for a worker.
+// Modules to import for a worker (--standby): sent by an agent whose workers have loaded them, and to the
+// agents that stand by.
 struct Modules {
   std::vector<std::string> names;
   friend bool operator==(const Modules&, const Modules&) = default;
@@ -165,7 +165,7 @@ struct Refused {
   friend bool operator==(const Refused&, const Refused&) = default;
 };
 
-// Which of these addresses of the coordinator can you reach?
+// Question to an agent: which of these addresses of the coordinator can it reach?
 struct Probe {
   std::vector<std::string> addresses;
   int port = 0;
@@ -174,15 +174,15 @@ struct Probe {
 
 // Do you run? The kernel keeps the connections of a process that is stopped (SIGSTOP).
 struct AliveQuestion {
-  // How long the workers have to stop, where the scheduler gives more time than --shutdown-timeout; else 0.
+  // Time that the workers have to stop if the scheduler gives more than --shutdown-timeout; else 0.
   Milliseconds grace{0};
   friend bool operator==(const AliveQuestion&, const AliveQuestion&) = default;
 };
 
-// How are your workers? Somebody asks by --status; the machines know nothing of it.
+// Question to an agent about its workers, for --status; the state machines ignore it.
 struct StatusQuestion {
-  int question = 0;     // its number
-  bool stacks = false;  // and where are they?
+  int question = 0;     // number of the question
+  bool stacks = false;  // asks where they are, too
   friend bool operator==(const StatusQuestion&, const StatusQuestion&) = default;
 };
 
@@ -202,14 +202,14 @@ struct JobShown {
 // Start the workers; the store at master_address:master_port is already listening.
 struct Start {
   plan::Assignment assignment;
-  Milliseconds pause{0};  // that may follow its Stopped before the next Start: --restart-backoff
-  std::vector<staging::Server> stage_sources{};  // of a host that has no copies yet (--stage)
+  Milliseconds pause{0};  // longest pause between its Stopped and the next Start: --restart-backoff
+  std::vector<staging::Server> stage_sources{};  // sources for a host that has no copies yet (--stage)
   friend bool operator==(const Start&, const Start&) = default;
 };
 
 // Others take part in this attempt; be ready to take a lost one's place (--spares).
 struct Standby {
-  std::vector<staging::Server> stage_sources{};  // as Start's
+  std::vector<staging::Server> stage_sources{};  // same as in Start
   friend bool operator==(const Standby&, const Standby&) = default;
 };
 
@@ -225,7 +225,7 @@ struct Warn {
 struct Stop {
   Attempt attempt;
   int signal = SIGTERM;     // for the workers
-  bool whole_tree = false;  // that of StopRequest: who sent it may be about to signal this host too
+  bool whole_tree = false;  // StopRequest::whole_tree: the sender may be about to signal this host too
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
@@ -238,9 +238,9 @@ struct Finish {
   // Ranks that were stopped because of it, or that ran when a signal came that stops the job; never sent to
   // another host.
   std::vector<int> victims{};
-  supervise::UsedRestarts restarts{};            // likewise
-  std::vector<supervise::Hang> hangs{};          // likewise
-  std::vector<supervise::KilledRanks> killed{};  // likewise, in the last attempt
+  supervise::UsedRestarts restarts{};            // also never sent to another host
+  std::vector<supervise::Hang> hangs{};          // also never sent to another host
+  std::vector<supervise::KilledRanks> killed{};  // in the last attempt; also never sent to another host
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 

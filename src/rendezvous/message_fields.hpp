@@ -1,5 +1,5 @@
-// Which fields the parts of messages have, and their limits: one description for encoding and decoding
-// (base/json_fields.hpp). Those of the messages themselves are in codec.cpp.
+// Fields of the parts of messages, with their limits: one description for encoding and decoding.
+// See base/json_fields.hpp. The fields of the messages themselves are in codec.cpp.
 #pragma once
 
 #include "base/json_fields.hpp"
@@ -11,7 +11,7 @@ using Fields = JsonFields<nlohmann::json>;
 inline constexpr int k_highest_port = 65535;
 inline constexpr int k_highest_exit_code = 255;
 
-// The first failure of an attempt or job, of which more is kept, and one beyond it.
+// Describes the first failure of an attempt or job, of which more is kept, and one beyond it.
 void describe_first_failure(Fields& fields, supervise::Failure& failure);
 void describe_further_failure(Fields& fields, supervise::Failure& failure);
 void check_is_failure(Fields& fields, const supervise::Failure& failure);

@@ -10,8 +10,8 @@ namespace {
 
 using Workers = std::vector<plan::LocalPeerWorker>;
 
-// Each worker's device, then the addresses of its GPUs. None at all where no device is known: most agents
-// have none to tell, and 128 of them may be on a host.
+// Returns each worker's device, then the addresses of its GPUs. None at all if no device is known: most
+// agents have none to send, and 128 of them may be on a host.
 std::vector<std::vector<std::string>> device_rows(const Workers& workers) {
   std::vector<std::vector<std::string>> rows;
   bool known = false;
@@ -23,7 +23,7 @@ std::vector<std::vector<std::string>> device_rows(const Workers& workers) {
   return known ? rows : decltype(rows){};
 }
 
-// Of as many workers as there are already.
+// Describes the devices of the workers that were read before.
 void describe_devices(Fields& fields, Workers& workers) {
   auto rows = device_rows(workers);
   if (!fields.has("devices", !rows.empty())) return;
@@ -49,7 +49,7 @@ struct LocalPeerRow {
   int workers = 0;
 };
 
-// All agents of a host or none: a part of them would be taken for the whole.
+// Describes all agents of a host or none: a part of them would be taken for the whole.
 void describe_local_peers(Fields& fields, std::vector<plan::LocalPeer>& local_peers) {
   std::vector<LocalPeerRow> rows;
   Workers all;
@@ -88,7 +88,7 @@ void check_places(Fields& fields, const plan::Assignment& assignment) {
   fields.check(assignment.node.value < assignment.node_count, "node", "is not below \"node_count\"");
 }
 
-// Of each the port and the addresses, with blanks between them.
+// Describes each place as its port and its addresses, separated by blanks.
 void describe_store_places(Fields& fields, std::vector<plan::StorePlace>& places) {
   std::vector<std::string> texts;
   for (const plan::StorePlace& place : places)

@@ -1,4 +1,4 @@
-// What every agent is told of the others, so that the job can go on without the coordinator.
+// State of the job that every agent is sent, so that the job can continue without the coordinator.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace ddprun::rendezvous {
 
-inline constexpr std::size_t k_max_successors = 8;  // of different hosts
+inline constexpr std::size_t k_max_successors = 8;  // all of different hosts
 inline constexpr std::size_t k_max_successor_addresses = 4;
-inline constexpr std::size_t k_max_place_ranges = 256;  // of a roll; with more nobody takes over
+inline constexpr std::size_t k_max_place_ranges = 256;  // in one roll; if it has more, no agent takes over
 inline constexpr std::size_t k_max_rolls = 8;
 
 struct PlaceRange {
@@ -20,7 +20,7 @@ struct PlaceRange {
   friend bool operator==(const PlaceRange&, const PlaceRange&) = default;
 };
 
-// Ascending places as ranges, and back.
+// Convert ascending places to ranges, and back.
 std::vector<PlaceRange> to_ranges(const std::vector<AgentIndex>& places);
 std::vector<AgentIndex> from_ranges(const std::vector<PlaceRange>& ranges);
 
@@ -40,35 +40,35 @@ struct Successor {
   friend bool operator==(const Successor&, const Successor&) = default;
 };
 
-// Somebody asked for the end of the job.
+// Request for the end of the job.
 struct Ending {
   int signal = 0;
-  std::string host;  // where
+  std::string host;  // host of the signalled process
   friend bool operator==(const Ending&, const Ending&) = default;
 };
 
 // Sent before each Start and Standby, and when it changes meanwhile.
 struct Roster {
   std::vector<Roll> rolls;            // each needs a majority (quorum.hpp); the latest is the last
-  AgentIndex coordinator;             // its place
-  std::string host;                   // and host
+  AgentIndex coordinator;             // place of the coordinator
+  std::string host;                   // host of the coordinator
   std::vector<Successor> successors;  // in order; never the coordinator
   Attempt attempt;                    // the latest that was begun, or is about to
   int used_restarts = 0;
   std::string launch_id;
   std::optional<Ending> ending;  // once all workers have stopped
-  // Of the agent that is told:
+  // Part of the agent that receives the roster:
   AgentIndex own;
-  std::optional<int> slot;  // its place among those that take part; nothing: it waits
-  bool counts = false;      // it is in the latest roll; else at most one that was there before it
-  bool aside = false;       // it failed first again and again: others take part as long as there are enough
+  std::optional<int> slot;  // place among those that take part; nullopt: it waits
+  bool counts = false;      // in the latest roll; else at most one that was there before it
+  bool aside = false;       // set aside, as it failed first again and again; used if too few others are there
   int number() const { return rolls.empty() ? 0 : rolls.back().number; }
   friend bool operator==(const Roster&, const Roster&) = default;
 };
 
-// What an agent that has lost its coordinator joins the next one with.
+// State that an agent joins the next coordinator with after it has lost its own.
 struct Survivor {
-  Roster roster;           // of the last coordinator
+  Roster roster;           // latest roster of the last coordinator
   std::vector<int> ended;  // places of coordinators whose ddprun has ended; what became of others is unknown
   friend bool operator==(const Survivor&, const Survivor&) = default;
 };

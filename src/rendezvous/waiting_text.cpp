@@ -12,7 +12,7 @@ namespace ddprun::rendezvous {
 
 namespace {
 
-// "0-3 and 8" of sorted numbers.
+// Returns "0-3 and 8" for sorted numbers.
 std::string describe_numbers(const std::vector<int>& numbers) {
   std::vector<std::string> parts;
   for (std::size_t first = 0; first < numbers.size();) {

@@ -1,4 +1,4 @@
-// How missing agents, ranks and hosts are named to people.
+// Names of missing agents, ranks and hosts, for people.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 
 namespace ddprun::rendezvous {
 
-// "n[1-3]": names once each, shortened. Text from peers is made printable.
+// Returns "n[1-3]": names once each, shortened. Text from peers is made printable.
 std::string describe_hosts(const std::vector<std::string>& names);
 
-// "rank 3", "ranks 0-3 and 8"; ascending or not.
+// Returns "rank 3", "ranks 0-3 and 8"; ascending or not.
 std::string describe_ranks(std::vector<int> ranks);
 
-// "3 of 64 nodes: nid00[12-14]". `peers` are host names by agent index, empty where unknown; where several
-// agents share a host they are called tasks.
+// Returns "3 of 64 nodes: nid00[12-14]". `peers` are host names by agent index, empty where unknown; if
+// several agents share a host they are called tasks.
 std::string describe_missing(const std::vector<int>& missing, int agents,
                              const std::vector<std::string>& peers);
 

@@ -18,7 +18,7 @@ namespace ddprun::selflaunch {
 namespace {
 
 struct RemoteLauncher {
-  const char* name;     // of its program too
+  const char* name;     // name, also of its program
   facts::Scheduler of;  // Scheduler::none: any
   void (*use)(SelfLaunchPlan&, const options::Options&, const facts::Snapshot&);
 };
@@ -35,7 +35,7 @@ constexpr std::array<RemoteLauncher, 10> k_remote_launchers{
      {"oarsh", facts::Scheduler::oar, use_oarsh},
      {"pjrsh", facts::Scheduler::pjm, use_pjrsh}}};
 
-// What a scheduler's jobs are started with, best first.
+// Returns the remote launchers of a scheduler's jobs, best first.
 std::vector<std::string> usual_remote_launchers(facts::Scheduler scheduler) {
   const facts::SchedulerTraits* const traits = facts::find_traits(scheduler);
   if (traits == nullptr) return {"ssh"};
@@ -65,7 +65,7 @@ bool is_usable(const std::string& name, const facts::Snapshot& snapshot) {
   return program != nullptr && (name != "mpiexec" || knows_pbs(*program));
 }
 
-// A snapshot of an earlier ddprun, or one written by hand, may know nothing of remote launchers.
+// Refuses a snapshot of an earlier ddprun, or one written by hand, that may know nothing of remote launchers.
 void refuse_unknown_programs(const facts::Snapshot& snapshot, const std::vector<std::string>& programs) {
   const bool known = std::any_of(programs.begin(), programs.end(), [&](const std::string& program) {
     return snapshot.programs.contains(program);
@@ -75,7 +75,7 @@ void refuse_unknown_programs(const facts::Snapshot& snapshot, const std::vector<
               "capture it again with ddprun --capture FILE");
 }
 
-// A program that hosts of several can be started by, but only this one of them.
+// Reports whether the launch needs no other host than this one.
 bool needs_only_self(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
   return plan.hosts.size() == 1 && same_host(plan.hosts.front(), snapshot.host.name);
 }
@@ -120,7 +120,8 @@ std::vector<std::string> chosen_hosts(const allocation::Allocation& allocation,
   return hosts;
 }
 
-// Started again and again, a launch that does not know its place would never come to its workers.
+// Refuses a second start: started again and again, a launch that does not know its place would never come to
+// its workers.
 void refuse_second_start(const facts::Snapshot& snapshot) {
   if (facts::find_variable(snapshot, allocation::k_front_end_variable)) {
     throw Error(
@@ -148,7 +149,8 @@ Sourced<int> expect_workers(const SelfLaunchPlan& plan, const options::Options& 
   return plan::count_workers(there, options, snapshot, placement::find_visible_devices(snapshot));
 }
 
-// Where the job goes on without a host, its remote launcher has to do so too.
+// Settles how many hosts have to take part. If the job continues without a host, its remote launcher has to
+// do so too.
 void settle_least_hosts(SelfLaunchPlan& plan, const options::Options& options) {
   if (!options::outlives_nodes(options)) return;
   const int hosts = static_cast<int>(plan.hosts.size());
@@ -168,8 +170,9 @@ void settle_least_hosts(SelfLaunchPlan& plan, const options::Options& options) {
                           "--launcher ssh, pbsdsh or srun keeps the others running"});
 }
 
-// The exact line that starts one agent on every node of the allocation. -n is there because srun prefers the
-// SLURM_NTASKS of the job to --ntasks-per-node; of a heterogeneous job each component brings its own nodes.
+// Returns the exact line that starts one agent on every node of the allocation. -n is there because srun
+// prefers the SLURM_NTASKS of the job to --ntasks-per-node; of a heterogeneous job each component brings its
+// own nodes.
 std::string srun_line(const allocation::Allocation& allocation, const options::Options& options,
                       const facts::Snapshot& snapshot) {
   std::vector<std::string> words{"srun"};

@@ -1,9 +1,9 @@
-// Who starts ddprun on the hosts of an allocation that has no step yet, and by which command lines.
+// Remote launcher and command lines that start ddprun on the hosts of an allocation without a step.
 //
 // A remote launcher is a program of the site: srun, mpiexec, ssh and so on. It starts one ddprun a host and
 // brings their output back. Facts about them: srun(1) INPUT ENVIRONMENT VARIABLES, pbsdsh(1B), mpiexec of
-// MPICH, Open MPI and HPE PALS, flux-run(1), LSF's blaunch(1), Grid Engine's qrsh(1),
-// OAR's oarsh(1), ssh(1); PJM's pjrsh after the guides of its centres.
+// MPICH, Open MPI and HPE PALS, flux-run(1), LSF's blaunch(1), Grid Engine's qrsh(1), OAR's oarsh(1), ssh(1);
+// PJM's pjrsh after the guides of its centres.
 #pragma once
 
 #include <optional>
@@ -20,11 +20,11 @@ inline constexpr const char* k_front_end_word = "ADDRESS:PORT/ID";
 struct RemoteCommand {
   std::string host;  // the one it starts ddprun on; empty: on all
   std::vector<std::string> words;
-  bool task_on_input = false;  // what ddprun is to do there goes in through standard input
+  bool task_on_input = false;  // standard input brings the agent's task
   friend bool operator==(const RemoteCommand&, const RemoteCommand&) = default;
 };
 
-// How an agent on another host comes to arguments, working directory and environment.
+// Way in which an agent on another host gets arguments, working directory and environment.
 enum class TaskWay {
   environment,  // the remote launcher passes all of it
   input,        // through the remote launcher's standard input
@@ -33,10 +33,10 @@ enum class TaskWay {
 
 struct SelfLaunchPlan {
   allocation::Allocation allocation;
-  std::vector<std::string> hosts;  // where it starts one ddprun each, in node order
-  // As many have to take part, the first one among them; nothing: all of them.
+  std::vector<std::string> hosts;  // hosts where it starts one ddprun each, in node order
+  // Number of hosts that have to take part, the first one among them; nullopt: all of them.
   std::optional<std::size_t> least_hosts;
-  Sourced<int> spares = by_default(0);   // of the hosts, the last ones: they start workers only if needed
+  Sourced<int> spares = by_default(0);   // last ones of the hosts: they start workers only if needed
   Sourced<std::string> remote_launcher;  // "srun"
   TaskWay task = TaskWay::environment;
   bool passes_exit_code = true;  // false: it ends with 0 whatever the agent ended with (pbsdsh of OpenPBS 23)
@@ -47,29 +47,29 @@ struct SelfLaunchPlan {
   std::vector<allocation::Notice> notices;
 };
 
-// The names --launcher takes, best known first: "srun", "mpiexec", "pbsdsh", "pbs_tmrsh", "ssh", "flux",
-// "blaunch", "qrsh", "oarsh", "pjrsh"; and "none".
+// Returns the values of --launcher, best known first: "srun", "mpiexec", "pbsdsh", "pbs_tmrsh", "ssh",
+// "flux", "blaunch", "qrsh", "oarsh", "pjrsh"; and "none".
 const std::vector<std::string>& remote_launcher_names();
 
-// What to start where the allocation has hosts but no step, from Snapshot::programs ("ddprun" is this
-// program's file; a remote launcher's program that is not there at all has not been looked for); nothing
-// where ddprun has been started in its place already, or with --launcher none. Throws Error or UsageError,
-// with a hint, where no remote launcher can do it.
+// Plans a self-launch if the allocation has hosts but no step, from Snapshot::programs ("ddprun" is this
+// program's file; a remote launcher's program that is not there at all has not been looked for). Returns
+// nullopt if ddprun has been started in its place already, or with --launcher none. Throws Error or
+// UsageError, with a hint, if no remote launcher can do it.
 std::optional<SelfLaunchPlan> make_self_launch_plan(const facts::Snapshot& snapshot,
                                                     const options::Options& options,
                                                     const allocation::Allocation& allocation);
 
-// The programs worth looking for before make_self_launch_plan is asked: the chosen one, else what the
-// scheduler's jobs are started with. Some take a while to tell what they are.
+// Returns the programs worth looking for before make_self_launch_plan is called: the chosen one, else those
+// that start the scheduler's jobs. Some take a while to say what they are.
 std::vector<std::string> remote_launcher_programs(const allocation::Allocation& allocation,
                                                   const options::Options& options);
-// Those of every remote launcher: for a capture, from which anything may be planned.
+// Returns the programs of every remote launcher: for a capture, from which anything may be planned.
 std::vector<std::string> all_remote_launcher_programs();
 
 // Throws Error with the command line to type instead where the style is LaunchStyle::not_started.
 void refuse_unstarted(const allocation::Allocation& allocation, const options::Options& options,
                       const facts::Snapshot& snapshot);
-// The allocation, unless it is refused.
+// Returns the allocation, unless it is refused.
 allocation::Allocation detect_started(const facts::Snapshot& snapshot, const options::Options& options);
 
 }  // namespace ddprun::selflaunch

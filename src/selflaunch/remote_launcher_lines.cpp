@@ -30,7 +30,7 @@ std::string count(const SelfLaunchPlan& plan) { return std::to_string(plan.hosts
 
 std::string first_word_of_version(const facts::ProgramFacts& program) { return to_lower(program.version); }
 
-// The line of the node file by which the Task Manager knows this host's first slot.
+// Returns the line of the node file by which the Task Manager knows this host's first slot.
 std::size_t line_of(const facts::Snapshot& snapshot, const std::string& host, std::size_t otherwise) {
   const auto path = facts::find_variable(snapshot, "PBS_NODEFILE");
   const auto file = path ? snapshot.files.find(*path) : snapshot.files.end();
@@ -41,8 +41,8 @@ std::size_t line_of(const facts::Snapshot& snapshot, const std::string& host, st
   return found == lines.end() ? otherwise : static_cast<std::size_t>(found - lines.begin());
 }
 
-// The scheduler chose them for this host. Elsewhere the same numbers may be another job's GPUs, and ssh
-// starts outside of whatever would tell.
+// Refuses devices that the scheduler chose for this host. Elsewhere the same numbers may be another job's
+// GPUs, and ssh starts outside of all that would show it.
 void refuse_granted_devices(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
   const std::string jobs = allocation::name_jobs(snapshot.environment);
   const placement::VisibleDevices devices = placement::find_visible_devices(snapshot);
@@ -86,8 +86,8 @@ Mpiexec tell_mpiexec(const facts::ProgramFacts& program) {
   return Mpiexec::unknown;
 }
 
-// A script that hands over to a program which only sites with SGI's MPI have; what it says of itself is the
-// version of PBS.
+// Reports whether it is OpenPBS' mpiexec: a script that hands over to a program which only sites with SGI's
+// MPI have; its own version is that of PBS.
 bool is_of_openpbs(const facts::ProgramFacts& program) {
   return first_word_of_version(program).find("pbs_version") != std::string::npos;
 }
@@ -99,7 +99,7 @@ bool knows_pbs(const facts::ProgramFacts& program) {
       return true;
     case Mpiexec::hydra:
       return version.find("pbs") != std::string::npos || version.find("intel") != std::string::npos;
-    case Mpiexec::open_mpi:  // os/capture_remote_launchers adds what ompi_info says about its launch modules
+    case Mpiexec::open_mpi:  // os/capture adds the launch modules that ompi_info names
       return version.find("mca plm: tm") != std::string::npos;
     case Mpiexec::unknown:
       break;
@@ -138,7 +138,7 @@ void use_mpiexec(SelfLaunchPlan& plan, const options::Options&, const facts::Sna
   }
 }
 
-// One task a node has one core unless it is the node's only one (flux-run(1), --exclusive).
+// Uses flux. One task a node has one core unless it is the node's only one (flux-run(1), --exclusive).
 void use_flux(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   set_variable(plan, allocation::k_started_remote_launcher_variable, plan.remote_launcher.value,
                plan.remote_launcher.origin);
@@ -157,7 +157,7 @@ void use_blaunch(SelfLaunchPlan& plan, const options::Options&, const facts::Sna
 
 namespace {
 
-// One command a host, with these words before it, that asks its front end what to do.
+// Adds one command a host, with these words before it, that asks its front end what to do.
 template <class Line>
 void start_by_lifeline(SelfLaunchPlan& plan, const facts::Snapshot& snapshot, const Line& line) {
   name_hosts(plan);
@@ -170,7 +170,7 @@ void start_by_lifeline(SelfLaunchPlan& plan, const facts::Snapshot& snapshot, co
   }
 }
 
-// One command a host, the words before it being `line`'s; this host needs none. What to do arrives by
+// Adds one command a host, with the words of `line` before it; this host needs none. The task arrives by
 // standard input.
 template <class Line>
 void start_by_input(SelfLaunchPlan& plan, const facts::Snapshot& snapshot, const Line& line) {
@@ -196,7 +196,7 @@ void use_pbs_tmrsh(SelfLaunchPlan& plan, const options::Options&, const facts::S
   start_by_lifeline(plan, snapshot, [&](std::size_t i) { return Words{"pbs_tmrsh", plan.hosts[i]}; });
 }
 
-// Grid Engine's own daemon starts and ends it; needs control_slaves of the parallel environment.
+// Uses qrsh: Grid Engine's own daemon starts and ends it; needs control_slaves of the parallel environment.
 void use_qrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   start_by_input(plan, snapshot, [](const std::string& host, const Words& start) {
     Words words{"qrsh", "-inherit", "-V", host};
@@ -205,19 +205,19 @@ void use_qrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapsh
   });
 }
 
-// A wrapper around ssh that enters the job's cpuset on the other host.
+// Uses oarsh, a wrapper around ssh that enters the job's cpuset on the other host.
 void use_oarsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   start_by_input(plan, snapshot, [](const std::string& host, const Words& start) {
     return Words{"oarsh", "-T", "-x", host, shell_quote(start)};
   });
 }
 
-// Whether it passes standard input is not known.
+// Uses the lifeline, since it is not known whether pjrsh passes standard input.
 void use_pjrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   start_by_lifeline(plan, snapshot, [&](std::size_t i) { return Words{"pjrsh", plan.hosts[i]}; });
 }
 
-// ControlMaster: a shared connection would outlive the ssh that is to end.
+// Uses ssh without ControlMaster: a shared connection would outlive the ssh that is to end.
 void use_ssh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   refuse_granted_devices(plan, snapshot);
   start_by_input(plan, snapshot, [](const std::string& host, const Words& start) {

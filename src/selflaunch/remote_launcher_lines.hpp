@@ -1,25 +1,25 @@
-// The command lines of each remote launcher, and what its agents' environment must not have. Private to
-// selflaunch.
+// Command lines of each remote launcher, and variables that its agents must not have.
+// Private to selflaunch.
 #pragma once
 
 #include "selflaunch/remote_launcher.hpp"
 
 namespace ddprun::selflaunch {
 
-// Which program is behind the name mpiexec.
+// Program behind the name mpiexec.
 enum class Mpiexec { unknown, hydra, open_mpi, pals };
 Mpiexec tell_mpiexec(const facts::ProgramFacts& program);
-// Whether it starts processes on the nodes of a PBS job by itself.
+// Report whether it starts processes on the nodes of a PBS job by itself.
 bool is_of_openpbs(const facts::ProgramFacts& program);  // passed over
 bool knows_pbs(const facts::ProgramFacts& program);
 
-// This program's file.
+// Returns this program's file.
 const std::string& own_file(const facts::Snapshot& snapshot);
-// The words, this program's file and its arguments.
+// Returns the words, this program's file and its arguments.
 std::vector<std::string> with_arguments(std::vector<std::string> words, const facts::Snapshot& snapshot);
 void set_variable(SelfLaunchPlan& plan, const char* name, std::string value, std::string origin);
 
-// Each fills in commands, task and changes of a plan that has its allocation, hosts and remote launcher.
+// Fill in commands, task and changes of a plan that has its allocation, hosts and remote launcher.
 void use_srun(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
 void use_mpiexec(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);
 void use_flux(SelfLaunchPlan& plan, const options::Options& options, const facts::Snapshot& snapshot);

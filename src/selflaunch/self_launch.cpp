@@ -13,7 +13,7 @@ namespace ddprun::selflaunch {
 namespace {
 
 constexpr int k_ssh_failure = 255;
-// What a shell and ssh say when the program could not be run there.
+// Exit codes of a shell and of ssh when the program could not be run there.
 constexpr int k_no_start_codes[] = {k_exit_not_executable, k_exit_not_found, k_ssh_failure};
 
 }  // namespace
@@ -82,14 +82,15 @@ SelfLaunch::Actions SelfLaunch::on_remote_launcher_ended(std::size_t number, con
   return take();
 }
 
-// A host that cannot take part. False where the others would wait for it.
+// Continues without a host that cannot take part. False if the others would wait for it.
 bool SelfLaunch::does_without(const std::string& host) {
   if (!plan_.least_hosts || host.empty() || same_host(host, plan_.hosts.front())) return false;
   without_.insert(host);
   return plan_.hosts.size() - without_.size() >= *plan_.least_hosts;
 }
 
-// Other codes may be the job's, from an agent that could not reach us.
+// Reports whether the code says that nothing was started. Other codes may be the job's, from an agent that
+// could not reach us.
 bool SelfLaunch::could_not_start(std::size_t number, const ExitStatus& status) const {
   const int code = supervise::exit_code_of(status);
   if (code == 0 || stopped_by_ || remote_launchers_[number].connected) return false;
@@ -116,7 +117,7 @@ std::optional<TimePoint> SelfLaunch::deadline() const {
   return first;
 }
 
-// Those that are to come are started from here as others settle.
+// Starts the remote launchers that are still to come, as others settle.
 void SelfLaunch::start_some(TimePoint now) {
   while (may_start() && started_ < remote_launchers_.size() &&
          unsettled_ < settings_.limits.starting_at_once) {
@@ -144,8 +145,8 @@ void SelfLaunch::settle_overdue(TimePoint now) {
   }
 }
 
-// Its ddprun has not called back: either the job is over and no agent could reach us, or this host does not
-// take part, and the others would wait for it.
+// Gives up on a ddprun that has not called back: either the job is over and no agent could reach us, or this
+// host does not take part, and the others would wait for it.
 void SelfLaunch::give_up_waiting_for_all(TimePoint now) {
   while (!without_agent_.empty() && without_agent_.front().at <= now) {
     const std::size_t number = without_agent_.front().remote_launcher;

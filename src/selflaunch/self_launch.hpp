@@ -1,5 +1,5 @@
-// Starts ddprun on the hosts of a launch through remote launchers, and decides how that launch goes on and
-// how it ends, as a state machine that calls nothing.
+// Starts ddprun on the hosts of a launch through remote launchers, as a state machine that calls nothing.
+// It also decides how that launch continues and how it ends.
 //
 //   working ──(all is over, or what is left was abandoned)──► draining ──(all output is written)──► left
 //
@@ -58,8 +58,8 @@ struct SelfLaunchLimits {
   std::size_t starting_at_once = 32;
   Milliseconds settling{5000};
   Milliseconds common_end{10000};  // from the end of one without an agent to the end of all
-  Milliseconds silence{30000};     // of all agents, before it is said
-  // Beyond the workers' grace: the way there, the last kill and the way back.
+  Milliseconds silence{30000};     // silence of all agents before it is reported
+  // Time beyond the workers' grace: the way there, the last kill and the way back.
   Milliseconds stop_margin{20000};
   Milliseconds patience{5000};             // with remote launchers whose agents are not expected to say more
   Milliseconds patience_after_loss{3000};  // with one that waits for a host that is gone
@@ -70,9 +70,9 @@ struct SelfLaunchLimits {
 };
 
 struct SelfLaunchSettings {
-  std::vector<int> stop_signals;    // those that stop the job; any other one is passed on
+  std::vector<int> stop_signals;    // signals that stop the job; any other one is passed on
   Milliseconds shutdown_timeout{};  // the workers' grace when they are stopped
-  int port = 0;                     // where agents connect, for messages
+  int port = 0;                     // port for agents, for messages
   SelfLaunchLimits limits{};
 };
 
@@ -82,22 +82,22 @@ class SelfLaunch {
 
   struct OwnSignal {
     int number = 0;
-    bool from_person = false;   // else a scheduler asks, who may do so several times
-    bool is_passed_on = false;  // where it is no stop signal
+    bool from_person = false;   // false: a scheduler asks, which may do so several times
+    bool is_passed_on = false;  // workers get it when it is no stop signal
     bool from_above = false;    // a process above this one has sent it
   };
 
-  // The plan has at least one command and outlives this.
+  // Makes the state machine; the plan has at least one command and outlives it.
   SelfLaunch(const SelfLaunchPlan& plan, SelfLaunchSettings settings);
 
   Actions start(TimePoint now);
   Actions on_agent(const rendezvous::lifeline::Hello& hello, TimePoint now);
-  // One that did not start has a code other than 0.
+  // Notes the end of an agent; one that did not start has a code other than 0.
   Actions on_agent_ended(const rendezvous::lifeline::Hello& hello, const rendezvous::lifeline::Ended& ended,
                          TimePoint now);
   Actions on_agent_lost(const rendezvous::lifeline::Hello& hello, const std::string& why, TimePoint now);
-  // Once for each that was started. `words`: why it could not be run, else the last line that it wrote on
-  // standard error; may be empty.
+  // Notes the end of a remote launcher, once for each that was started. `words`: why it could not be run,
+  // else the last line that it wrote on standard error; may be empty.
   Actions on_remote_launcher_ended(std::size_t remote_launcher, const ExitStatus& status,
                                    const std::string& words, TimePoint now);
   Actions on_signal(const OwnSignal& signal, TimePoint now);
@@ -106,22 +106,22 @@ class SelfLaunch {
   Actions on_grace(Milliseconds grace, TimePoint now);
   Actions on_drained();
   Actions on_losses(const std::vector<std::string>& sentences);
-  // `busy`: output of the remote launchers came within SelfLaunchLimits::busy_within, or waits for whoever
-  // reads ours.
+  // Notes the time. `busy`: output of the remote launchers came within SelfLaunchLimits::busy_within, or
+  // waits for the reader of ours.
   Actions on_time(TimePoint now, bool busy);
-  // When on_time wants to be called; nothing while the job runs.
+  // Returns when on_time has to be called; nullopt while the job runs.
   std::optional<TimePoint> deadline() const;
 
   const SelfLaunchLimits& limits() const { return settings_.limits; }
 
  private:
   enum class State { working, draining, left };
-  enum class Step { terminate, kill, abandon };  // of giving up, each after a wait
+  enum class Step { terminate, kill, abandon };  // steps of giving up, each after a wait
   struct RemoteLauncher {
     bool started = false;
     bool settled = false;
-    bool connected = false;   // its agent was there; it may have gone since
-    std::optional<int> code;  // it has ended
+    bool connected = false;   // agent was there; it may have gone since
+    std::optional<int> code;  // exit code, once it has ended
   };
   struct GivingUp {
     Step next = Step::terminate;
@@ -156,7 +156,7 @@ class SelfLaunch {
   void finish_when_over();
   void drain();
   std::optional<selflaunch::Say> describe_unknown_end() const;
-  bool knows_by_remote_launchers() const;  // how ddprun ended where no agent has said it
+  bool knows_by_remote_launchers() const;  // their codes show how ddprun ended if no agent has
   int exit_code() const;
 
   Actions take();
@@ -165,12 +165,12 @@ class SelfLaunch {
   SelfLaunchSettings settings_;
   State state_ = State::working;
   std::vector<RemoteLauncher> remote_launchers_;
-  std::size_t started_ = 0;  // those come first
+  std::size_t started_ = 0;  // number of started ones, which come first
   std::size_t unsettled_ = 0;
   std::size_t ended_ = 0;
   std::size_t connected_ = 0;      // agents that are there and have not told their end
-  std::deque<Due> settling_;       // as they were started
-  std::deque<Due> without_agent_;  // when all have to have ended; as they ended
+  std::deque<Due> settling_;       // in the order of their starts
+  std::deque<Due> without_agent_;  // times when all have to have ended; as they ended
   std::optional<TimePoint> silence_due_;
   std::optional<GivingUp> giving_up_;
   std::optional<int> stopped_by_;  // the first signal that stops the job
@@ -179,9 +179,9 @@ class SelfLaunch {
   std::vector<int> told_;            // the agents' exit codes, as they came
   std::vector<std::string> lost_;    // hosts whose agents went without a word
   std::set<std::string> without_;    // hosts that cannot take part, and need not
-  std::optional<int> decisive_;      // with least_hosts: what the coordinator's agent ended with
+  std::optional<int> decisive_;      // with least_hosts: code of the coordinator's agent
   bool releasing_ = false;           // no agent is left: the remote launchers' time has begun
-  bool abandoned_ = false;           // what is still there has had its time
+  bool abandoned_ = false;           // time is over for those that are left
   bool hurried_ = false;             // output that is not read soon is given up
   Actions actions_;
 };

@@ -1,4 +1,4 @@
-// What the self-launch wants to have done, in order.
+// Actions that the state machine of the self-launch returns, to be carried out in order.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ddprun::selflaunch {
 
-// Its process; a program that cannot be run is an end, too.
+// Starts the process of a remote launcher; a program that cannot be run is an end, too.
 struct Start {
   std::size_t remote_launcher;  // index into SelfLaunchPlan::commands
 };
@@ -22,7 +22,7 @@ struct SignalRemoteLauncher {  // with all processes of its session
 struct SignalAgents {  // all that are connected
   rendezvous::lifeline::Signal signal;
 };
-// Whether this own signal has to be passed on (supervise/signal_ledger.hpp); answer with on_verdict.
+// Asks whether this own signal has to be passed on (supervise/signal_ledger.hpp); answer with on_verdict.
 struct Judge {
   int number;
   bool from_above;

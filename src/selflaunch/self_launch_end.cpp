@@ -1,4 +1,4 @@
-// When a self-launch is over, and what its end is.
+// End of a self-launch: the moment at which it is over, and its exit code.
 #include <algorithm>
 #include <utility>
 
@@ -42,8 +42,9 @@ SelfLaunch::Actions SelfLaunch::on_losses(const std::vector<std::string>& senten
   return take();
 }
 
-// Where the remote launcher ends with 0 whatever became of its task, silence is not success. Nor is it where
-// an agent was there and has gone without a word; one that is left says so itself, and ends with a failure.
+// Describes an end that no agent has reported. If the remote launcher ends with 0 whatever became of its
+// task, silence is not success; nor is the loss of an agent without a word. An agent that is left reports its
+// failure itself.
 std::optional<selflaunch::Say> SelfLaunch::describe_unknown_end() const {
   if (failure_code_ || stopped_by_ || decisive_ || told_.size() == plan_.hosts.size()) return std::nullopt;
   const bool said = std::any_of(told_.begin(), told_.end(), [](int code) { return code != 0; });
@@ -61,7 +62,7 @@ int SelfLaunch::exit_code() const {
   }
   if (told_.size() == plan_.hosts.size()) return 0;
   if (stopped_by_) return 128 + *stopped_by_;
-  if (!releasing_) {  // else it may have ended because we made it
+  if (!releasing_) {  // afterwards it may have ended because we made it
     for (const RemoteLauncher& remote_launcher : remote_launchers_) {
       if (remote_launcher.code.value_or(0) != 0) return *remote_launcher.code;
     }
@@ -69,7 +70,7 @@ int SelfLaunch::exit_code() const {
   return knows_by_remote_launchers() && lost_.empty() ? 0 : k_exit_own_failure;
 }
 
-// One that was abandoned has passed nothing.
+// Reports whether the remote launchers pass the exit code; one that was abandoned has passed none.
 bool SelfLaunch::knows_by_remote_launchers() const { return plan_.passes_exit_code && !abandoned_; }
 
 }  // namespace ddprun::selflaunch

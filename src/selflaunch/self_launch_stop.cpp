@@ -71,7 +71,7 @@ SelfLaunch::Actions SelfLaunch::on_grace(Milliseconds grace, TimePoint now) {
   return take();
 }
 
-// One host cannot take part: the others, which would wait for it, are stopped.
+// Fails: one host cannot take part, and the others, which would wait for it, are stopped.
 void SelfLaunch::fail(int code, TimePoint now) {
   if (failure_code_) return;
   failure_code_ = code;
@@ -80,13 +80,14 @@ void SelfLaunch::fail(int code, TimePoint now) {
   give_up_after(settings_.shutdown_timeout + settings_.limits.stop_margin, settings_.limits.patience, now);
 }
 
-// An agent has come while the others are being stopped.
+// Stops an agent that has come while the others are being stopped.
 void SelfLaunch::stop_late_agent() {
   if (stopped_by_) return signal_agents({*stopped_by_});
   if (failure_code_) signal_agents(k_explained_stop);
 }
 
-// Those that never called back may still be at work: a firewall lets some agents do without a lifeline.
+// Gives the remote launchers their time. Agents that never called back may still be at work: a firewall lets
+// some agents do without a lifeline.
 void SelfLaunch::release_remote_launchers(TimePoint now) {
   if (state_ != State::working || connected_ > 0) return;
   const SelfLaunchLimits& limits = settings_.limits;
@@ -104,7 +105,7 @@ void SelfLaunch::give_up_after(Milliseconds patience, Milliseconds mercy, TimePo
   if (state_ == State::working) giving_up_ = {Step::terminate, now + patience, mercy};
 }
 
-// What is there after the last step is left.
+// Takes the next step of giving up; the last one abandons the remote launchers that are left.
 void SelfLaunch::take_step(TimePoint now, bool busy) {
   if (!giving_up_ || now < giving_up_->due) return;
   giving_up_->due = now + giving_up_->mercy;

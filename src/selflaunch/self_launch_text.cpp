@@ -14,7 +14,7 @@ namespace {
 
 using Level = selflaunch::Say::Level;
 
-// What shows the reason that a remote launcher keeps to itself: no such file on that host, say.
+// Returns a command that shows the reason a remote launcher does not report: no such file on that host, say.
 std::string hint_without_agent(const RemoteCommand& command) {
   if (command.words.front() == "ssh") return fmt::format("try ssh {} ddprun --version", command.host);
   const auto own = std::find(command.words.begin(), command.words.end(), allocation::k_started_by_option);
@@ -38,7 +38,8 @@ selflaunch::Say say_lost(const rendezvous::lifeline::Hello& hello, const std::st
   return {Level::detail, fmt::format("lost ddprun on {}: {}", hello.host, why)};
 }
 
-// A step that waits for CPUs another one holds, a host that does not answer, a firewall: all look like this.
+// Reports silence, with its possible causes: a step that waits for CPUs another one holds, a host that does
+// not answer, a firewall all look like this.
 selflaunch::Say say_silence(const SelfLaunchPlan& plan, Milliseconds silence, int port) {
   return {
       Level::normal,

@@ -14,15 +14,15 @@ namespace ddprun::selflaunch {
 selflaunch::Say say_connected(const rendezvous::lifeline::Hello& hello);
 selflaunch::Say say_ended(const rendezvous::lifeline::Hello& hello, int code);
 selflaunch::Say say_lost(const rendezvous::lifeline::Hello& hello, const std::string& why);
-// No agent has connected to this port of ours for so long.
+// Says that no agent has connected to this port of ours for so long.
 selflaunch::Say say_silence(const SelfLaunchPlan& plan, Milliseconds silence, int port);
-// `words`: of the remote launcher, or why it could not be run; may be empty.
+// Says that a start failed. `words`: the remote launcher's, or why it could not be run; may be empty.
 selflaunch::Say say_failed_start(const SelfLaunchPlan& plan, const RemoteCommand& command, int code,
                                  const std::string& words);
-// This one has ended long ago and its agent never connected.
+// Says that this one has ended long ago and its agent never connected.
 selflaunch::Say say_without_agent(const RemoteCommand& command, int code, bool others_go_on);
 
-// How it ended is not known: no agent came at all, some were lost, some said nothing.
+// Describe an end that is not known: no agent came at all, some were lost, some reported nothing.
 selflaunch::Say say_no_agent_connected(const SelfLaunchPlan& plan, int code);
 selflaunch::Say say_lost_hosts(const std::vector<std::string>& hosts);
 selflaunch::Say say_unreported(const SelfLaunchPlan& plan, std::size_t hosts);

@@ -23,8 +23,8 @@ using Words = std::vector<std::string>;
 
 constexpr const char* k_host_file = "SLURM_HOSTFILE";  // srun takes it for its --nodelist
 
-// What srun reads from the environment of a job (src/srun/opt.c) that shapes a step of several tasks a node:
-// one ddprun per node needs all of the node.
+// Variables of a job that srun reads (src/srun/opt.c) and that shape a step of several tasks a node: one
+// ddprun per node needs all of the node.
 constexpr std::array<const char*, 24> k_shapes_of_steps{{"SLURM_NTASKS",
                                                          "SLURM_NPROCS",
                                                          "SLURM_NTASKS_PER_NODE",
@@ -55,8 +55,8 @@ void remove_variable(SelfLaunchPlan& plan, const facts::Snapshot& snapshot, cons
   if (snapshot.environment.contains(name)) plan.changes.push_back({name, std::nullopt, origin});
 }
 
-// The job's CPUs per task times its tasks on a node, where that is the same everywhere: in the units in which
-// the job was granted, so that srun cannot find it too much. Without -c a step has all CPUs of the job
+// Returns the job's CPUs per task times its tasks on a node, if that is the same everywhere: in the units in
+// which the job was granted, so that srun cannot find it too much. Without -c a step has all CPUs of the job
 // anyway.
 std::optional<std::int64_t> cpus_per_agent(const allocation::Variables& variables) {
   constexpr std::int64_t k_most = std::numeric_limits<std::uint16_t>::max();
@@ -83,7 +83,7 @@ void clear_way_for_srun(SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
   }
 }
 
-// "a100:1" times 12 is "a100:12"; nothing for a list of several types.
+// Returns "a100:12" for "a100:1" times 12; nullopt for a list of several types.
 std::optional<std::string> times(const std::string& request, std::int64_t factor) {
   if (request.find(',') != std::string::npos) return std::nullopt;
   const std::size_t colon = request.rfind(':');
@@ -93,7 +93,7 @@ std::optional<std::string> times(const std::string& request, std::int64_t factor
   return fmt::format("{}{}", type, *number * factor);
 }
 
-// "gres/gpu:a100:1" or "gres/gpu=1" among the parts of SLURM_TRES_PER_TASK.
+// Finds "gres/gpu:a100:1" or "gres/gpu=1" among the parts of SLURM_TRES_PER_TASK.
 std::optional<std::string> gpus_among(const std::string& resources) {
   constexpr std::string_view k_gpu = "gres/gpu";
   for (const std::string& part : split(resources, ',')) {
@@ -102,7 +102,7 @@ std::optional<std::string> gpus_among(const std::string& resources) {
   return std::nullopt;
 }
 
-// The job's tasks on its first `nodes` nodes.
+// Returns the job's tasks on its first `nodes` nodes.
 std::optional<std::int64_t> tasks_on(const allocation::Variables& variables, std::size_t nodes) {
   const auto all = variables.number("SLURM_NTASKS", 1, std::numeric_limits<std::uint32_t>::max());
   const auto counts = variables.text("SLURM_TASKS_PER_NODE");
@@ -113,8 +113,9 @@ std::optional<std::int64_t> tasks_on(const allocation::Variables& variables, std
   return std::min(all->value, std::accumulate(each.begin(), end, std::int64_t{0}));
 }
 
-// A step that asks for no GPUs gets those of the job, unless the job asked for them by task: then it gets
-// them for its own number of tasks, one a node. So it asks for as many as the job was granted there.
+// Returns the GPUs to ask for. A step that asks for none gets those of the job, unless the job asked for them
+// by task: then it gets them for its own number of tasks, one a node. So it asks for as many as the job was
+// granted there.
 std::optional<std::string> gpus_of_job(const allocation::Variables& variables, std::size_t nodes) {
   auto each = variables.text("SLURM_GPUS_PER_TASK");
   if (const auto resources = variables.text("SLURM_TRES_PER_TASK"); !each && resources) {
@@ -142,8 +143,9 @@ Words srun_options(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot, 
   return words;
 }
 
-// SLURM_HOSTFILE, which a script sets for an order of its own: one ddprun a node, in the order in which it
-// names them first. Nothing where it names other hosts than the job's, or none in a way that is read here.
+// Returns the order of SLURM_HOSTFILE, which a script sets for an order of its own: one ddprun a node, in the
+// order in which it names them first. nullopt if it names other hosts than the job's, or none in a way that
+// is read here.
 std::optional<std::string> order_of_host_file(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
   const auto path = allocation::Variables(snapshot.environment).text(k_host_file);
   const auto contents = path ? snapshot.files.find(path->value) : snapshot.files.end();
@@ -163,9 +165,9 @@ void follow_host_file(Words& words, const SelfLaunchPlan& plan, const facts::Sna
     words.insert(words.end(), {"--distribution=arbitrary", "--nodelist=" + *hosts});
 }
 
-// slurmstepd keeps what has no line end, a prompt, until one comes; unbuffered it passes on what it has, at
-// once and in portions, so that lines of two nodes may come to be mixed: for a person at a terminal, not for
-// a file.
+// Reports whether output is passed on unbuffered: slurmstepd keeps what has no line end, a prompt, until one
+// comes; unbuffered it passes on what it has, at once and in portions, so that lines of two nodes may come to
+// be mixed: for a person at a terminal, not for a file.
 bool shows_prompts(const SelfLaunchPlan& plan, const facts::Snapshot& snapshot) {
   return snapshot.host.stdin_is_terminal && (plan.hosts.size() == 1 || snapshot.host.stdout_is_terminal);
 }

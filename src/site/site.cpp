@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* k_cluster_variable = "SLURM_CLUSTER_NAME";
 
-// A shell's * and ?; what a * stands for only ever grows, so that no pattern takes long.
+// Matches a shell's * and ?; the part that a * stands for only ever grows, so that no pattern takes long.
 bool matches(std::string_view text, std::string_view pattern) {
   std::size_t at = 0;
   std::size_t in_pattern = 0;
@@ -39,7 +39,7 @@ bool matches(std::string_view text, std::string_view pattern) {
   return pattern.find_first_not_of('*', in_pattern) == std::string_view::npos;
 }
 
-// What told that the condition holds; nothing when it does not.
+// Returns the evidence for the condition; nullopt when it does not hold.
 std::optional<std::string> holds(const SiteCondition& condition, const facts::Snapshot& snapshot) {
   std::vector<std::string> told;
   for (const auto& [name, pattern] : condition.variables) {
@@ -65,7 +65,7 @@ bool is_here(const facts::Snapshot& snapshot, std::string_view prefix, bool exac
   });
 }
 
-// Whether NCCL would find an interface by such a list; one of exclusions always leaves some.
+// Reports whether NCCL would find an interface by such a list; one of exclusions always leaves some.
 bool nccl_finds(const facts::Snapshot& snapshot, const std::string& list) {
   if (list.starts_with('^')) return true;
   const bool exact = list.starts_with('=');
@@ -73,8 +73,8 @@ bool nccl_finds(const facts::Snapshot& snapshot, const std::string& list) {
   return std::ranges::any_of(names, [&](const std::string& name) { return is_here(snapshot, name, exact); });
 }
 
-// Variables of the user's environment in the profile's values. A value with a part missing would name another
-// place than the one that was meant.
+// Expands variables of the user's environment in the profile's values. A value with a part missing would name
+// another place than the one that was meant.
 void expand_values(SitePlan& plan, const facts::Environment& environment) {
   std::map<std::string, std::string>& values = plan.profile.environment;
   for (auto entry = values.begin(); entry != values.end();) {
@@ -118,8 +118,8 @@ std::vector<SiteProfile> profiles_of_files(const facts::Snapshot& snapshot) {
 
 SiteProfile parse_builtin(const char* text) { return parse_site_profile(text, "built in"); }
 
-// Reading the built-in profiles takes longer than starting a worker, so only those are read that may hold:
-// each of their conditions asks for a variable, which their text names then.
+// Reports whether a built-in profile may hold. Reading all of them takes longer than starting a worker, so
+// only those are read that may: each of their conditions asks for a variable, which their text names then.
 bool may_hold(std::string_view text, const facts::Environment& environment) {
   constexpr std::string_view k_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   if (text.find("\"cluster\"") != text.npos && environment.contains(k_cluster_variable)) return true;
@@ -133,7 +133,7 @@ bool may_hold(std::string_view text, const facts::Environment& environment) {
   return false;
 }
 
-// The first of them whose condition holds.
+// Returns the first of them whose condition holds.
 std::optional<SitePlan> choose_by_conditions(std::vector<SiteProfile> profiles,
                                              const facts::Snapshot& snapshot) {
   for (SiteProfile& profile : profiles) {

@@ -24,7 +24,7 @@ constexpr std::size_t k_longest_text = 1000;
 constexpr const char* k_letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 constexpr const char* k_hint = "man ddprun-formats describes site profiles; --site none ignores them";
 
-// What ddprun sets itself, so that a profile's value would be lost or do harm.
+// Variables that ddprun sets itself, so that a profile's value would be lost or do harm.
 constexpr const char* k_own_variables[] = {
     "RANK",      "LOCAL_RANK", "WORLD_SIZE",  "LOCAL_WORLD_SIZE", "GROUP_RANK",     "GROUP_WORLD_SIZE",
     "ROLE_NAME", "ROLE_RANK",  "MASTER_ADDR", "MASTER_PORT",      "OMP_NUM_THREADS"};
@@ -35,7 +35,7 @@ bool consists_of(const std::string& text, const std::string& characters) {
 
 using ProfileSource = facts::LinedJson;
 
-// One object while it is read: every key must be asked for, and what was not is unknown.
+// Reader of one object: every key must be asked for, and others are unknown.
 class Reader {
  public:
   Reader(const ProfileSource& source, const Json& object, std::string path)
@@ -112,7 +112,7 @@ class Reader {
   std::string name(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
  private:
-  // No control characters: a value ends up in variables, names and on the terminal.
+  // Reads a text without control characters: a value ends up in variables, names and on the terminal.
   std::string text_of(const Json& value, const std::string& path, const char* what,
                       const std::string& characters) const {
     const std::string must_be = fmt::format("must be {}", what);

@@ -43,7 +43,8 @@ Entry read_entry(Parts& parts) {
   return entry;
 }
 
-// Each below a folder that stands before it, and none twice, so that nothing is written through a link.
+// Checks that each is below a folder that stands before it, and none twice, so that nothing is written
+// through a link.
 void check_places(const Manifest& manifest) {
   std::set<std::string_view> folders, all;
   for (const Entry& entry : manifest.entries) {

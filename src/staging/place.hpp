@@ -1,4 +1,4 @@
-// Where the copies of --stage lie on a host.
+// Place on a host where the copies of --stage are put.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,23 @@
 
 namespace ddprun::staging {
 
-// --stage-to alone where it is given; else TMPDIR, then /dev/shm.
+// Returns --stage-to alone if it is given; else TMPDIR, then /dev/shm.
 std::vector<std::string> places(const std::string& named, const std::optional<std::string>& tmpdir);
 
 struct PlaceFacts {
   std::string folder;
-  std::string problem;  // why it cannot be used: "no such file or directory", "is on nfs"
+  std::string problem;  // reason not to use it: "no such file or directory", "is on nfs"
   std::uint64_t free = 0;
   bool executes = true;  // mounted without noexec
 };
 
 struct ChosenPlace {
   std::string folder;   // empty: none will do
-  std::string problem;  // of each, then: "/dev/shm has 1.0 GiB free, 6.1 GiB are needed"
+  std::string problem;  // problem of each, then: "/dev/shm has 1.0 GiB free, 6.1 GiB are needed"
 };
 ChosenPlace choose_place(const std::vector<PlaceFacts>& places, std::uint64_t bytes, bool executed);
 
-// Below such a place, the user's own: for all copies, then for one. `identity` is a hash.
+// Return the user's own folder below such a place: for all copies, then for one. `identity` is a hash.
 std::string user_folder(unsigned user);
 std::string copy_folder(const std::string& source, const std::string& identity);
 

@@ -12,7 +12,7 @@ bool is_in(const std::string& path, const std::string& folder) {
   return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
-// A path could go on with it.
+// Reports whether a path could continue with it.
 bool is_part_of_name(char letter) {
   const bool alphanumeric = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
                             (letter >= '0' && letter <= '9');
@@ -36,7 +36,7 @@ Found find_source(std::string_view text, std::size_t from, const std::string& so
   return {};
 }
 
-// The first one, and of those that begin there the longest.
+// Finds the first one, and of those that begin there the longest.
 Found find_any(std::string_view text, std::size_t from, const std::vector<Mapping>& mappings) {
   Found best;
   for (const Mapping& mapping : mappings) {

@@ -1,4 +1,4 @@
-// Whom each host gets a copy of --stage from: a tree of the hosts, whose root alone reads the source.
+// Tree of the hosts that copy for --stage: each gets its copy from its parent; the root reads the source.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace ddprun::staging {
 // a longer way costs little, as a part goes on as soon as it has come.
 inline constexpr std::size_t k_fan_out = 2;
 
-// Where an agent passes copies on.
+// Server of copies in an agent.
 struct Server {
   std::string host;
   std::string door;  // "PORT/SECRET", as its agent has announced; empty: it does not
@@ -18,18 +18,19 @@ struct Server {
   friend bool operator==(const Server&, const Server&) = default;
 };
 
-// One server a host, the first; the others of a host get what is needed from that one.
+// Tree of one server a host, the first; the others of a host get what is needed from that one.
 class Tree {
  public:
-  // The agents of the launch; the host of `root` reads the source.
+  // Makes the tree of the agents of the launch; the host of `root` reads the source.
   Tree(std::vector<Server> servers, std::size_t root);
-  // Whom that agent asks: its parent, then the parent's parent, up to the root. None: it reads the source.
+  // Returns the servers that agent asks: its parent, then the parent's parent, up to the root. Empty: it
+  // reads the source.
   std::vector<Server> sources_of(std::size_t agent) const;
 
  private:
   std::vector<Server> servers_;
   std::vector<std::size_t> hosts_;      // the first agent of each host, in the order of the tree
-  std::vector<std::size_t> positions_;  // of each agent's host there
+  std::vector<std::size_t> positions_;  // position of each agent's host there
 };
 
 }  // namespace ddprun::staging

@@ -12,9 +12,9 @@ namespace {
 using Json = nlohmann::ordered_json;  // printed in the order in which it is read
 using Fields = OrderedFields;
 
-constexpr std::size_t k_few_calls = 16;  // of each stack, where all of them are too long
+constexpr std::size_t k_few_calls = 16;  // limit of each stack, if all of them are too long
 
-// Between ddprun processes only: from two of them CPU use is computed.
+// Clock for ddprun processes only: from two values CPU use is computed.
 constexpr const char* k_clock = "clock_seconds";
 
 void describe_worker(Fields& fields, WorkerStatus& worker) {
@@ -62,7 +62,8 @@ void describe_job(Fields& fields, JobStatus& job) {
 
 }  // namespace
 
-// Of many ranks the texts of all threads are left out first, then the outer calls, then ranks.
+// Renders a status within its limit: from that of many ranks the texts of all threads are left out first,
+// then the outer calls, then ranks.
 std::string render_status(const NodeStatus& status) {
   std::string text = write_json_text(write_fields(status, describe_node));
   NodeStatus part = status;

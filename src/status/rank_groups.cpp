@@ -18,7 +18,7 @@ namespace {
 
 using inspect::Collective;
 
-// What most ranks wait in: a collective that torch records, or another call.
+// Place that most ranks wait in: a collective that torch records, or another call.
 struct Common {
   int count = 0;
   const Collective* collective = nullptr;

@@ -1,5 +1,5 @@
-// The ranks of a job by where they are: those at the same place are one group, and whom the others wait for
-// comes first.
+// Ranks of a job by where they are.
+// Those at the same place are one group; the group that the others wait for comes first.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace ddprun::status {
 
-// In the order in which they are to blame for a hang.
+// Blame for a hang, in descending order.
 enum class Blame {
   raised,      // an exception is on its way, and something holds it up
-  ending,      // its script is over, and its process stays
-  ended,       // its process has ended
+  ending,      // script is over, and the process stays
+  ended,       // process has ended
   prompt,      // at a prompt of Python's debugger
   elsewhere,   // in no collective, and in no other call that waits for ranks
   mismatched,  // in another call than most, or another collective of the same number in the same group
@@ -25,14 +25,14 @@ enum class Blame {
 struct RankGroup {
   Blame blame = Blame::waiting;
   std::vector<int> ranks;               // ascending
-  std::string host;                     // of the first
+  std::string host;                     // host of the first
   std::string place;                    // inspect::describe_place(), or how it ended
   const WorkerStatus* first = nullptr;  // lives as long as the status
 };
 
 std::vector<RankGroup> group_ranks(const JobStatus& job);
 
-// "rank 7 on n2", "ranks 0-6,8-63"
+// Returns "rank 7 on n2", "ranks 0-6,8-63".
 std::string name_of(const RankGroup& group);
 
 }  // namespace ddprun::status

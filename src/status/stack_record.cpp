@@ -12,7 +12,8 @@ namespace ddprun::status {
 
 namespace {
 
-// A worker wrote it: nothing in it drives a terminal. Ends with one line end; nothing where it is empty.
+// Renders a text that a worker wrote: nothing in it controls a terminal. Ends with one line end; empty if the
+// text is.
 std::string section(const std::string& title, std::string_view text) {
   const std::string_view inside = trim(text);
   return inside.empty() ? "" : fmt::format("-- {} --\n{}\n", title, printable_lines(inside));

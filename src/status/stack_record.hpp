@@ -1,5 +1,4 @@
-// What is added to a rank's file of stacks in the log folder, when a hang is found and when --stacks is
-// asked.
+// Text added to a rank's file of stacks in the log folder, when a hang is found and for --stacks.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +9,9 @@
 
 namespace ddprun::status {
 
-// A heading with the time, the attempt and the process; where it is; and all that was collected, whole: the
-// stacks of all its threads, and torch's flight record as it came. Empty for a rank that has ended. `time`:
-// Unix time in milliseconds.
+// Renders a heading with the time, the attempt and the process; where it is; and all that was collected,
+// whole: the stacks of all its threads, and torch's flight record as it came. Empty for a rank that has
+// ended. `time`: Unix time in milliseconds.
 std::string render_stack_record(const std::string& host, const WorkerStatus& worker,
                                 const inspect::Collected& collected, std::int64_t time, int attempt);
 

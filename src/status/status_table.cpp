@@ -38,7 +38,7 @@ std::string describe_percent(std::optional<int> percent) {
   return percent ? fmt::format("{} %", *percent) : "-";
 }
 
-// "42 s", "5 min", "3 h 20 min", "2 d 4 h": enough to tell whether something still goes on.
+// Returns "42 s", "5 min", "3 h 20 min", "2 d 4 h": enough to see whether there is still progress.
 std::string describe_age(Milliseconds age) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(age).count();
   const auto minutes = seconds / 60;
@@ -54,7 +54,7 @@ std::string describe_output(const WorkerStatus& worker) {
   return worker.output_age ? describe_age(*worker.output_age) + " ago" : "none seen";
 }
 
-// "all_reduce #12, 3 s ago", "in all_reduce #12 for 40 s"
+// Returns "all_reduce #12, 3 s ago", "in all_reduce #12 for 40 s".
 std::string describe_collective(const WorkerStatus& worker) {
   const auto& last = worker.view.collective;
   if (!last) return "-";
@@ -88,7 +88,7 @@ std::vector<Row> rows_of(const JobStatus& now, const JobStatus& before) {
   return rows;
 }
 
-// A column that has nothing to say is left out; the last one needs no blanks behind it.
+// Aligns the rows. A column without values is left out; the last one needs no blanks behind it.
 std::string align(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths(rows.front().size(), 0);
   for (std::size_t column = 0; column < widths.size(); ++column) {
@@ -122,7 +122,7 @@ std::optional<int> cpu_percent(const JobStatus& now, const JobStatus& before, in
   const Milliseconds between = at - earlier_at;
   const bool same = worker != nullptr && earlier != nullptr && worker->pid == earlier->pid;
   if (!same || !worker->cpu_time || !earlier->cpu_time || between.count() <= 0) return std::nullopt;
-  // What a process that has ended used counts once its parent has waited for it, until then not at all.
+  // CPU time of a process that has ended counts once its parent has waited for it, until then not at all.
   const Milliseconds used = std::max(*worker->cpu_time - *earlier->cpu_time, Milliseconds{0});
   return static_cast<int>(
       std::lround(100.0 * static_cast<double>(used.count()) / static_cast<double>(between.count())));

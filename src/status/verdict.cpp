@@ -13,7 +13,7 @@ namespace ddprun::status {
 namespace {
 
 constexpr std::size_t k_most_groups = 12, k_most_calls = 14;  // with them a report shows all of it
-constexpr std::size_t k_most_lines = 29;                      // as many as a report shows
+constexpr std::size_t k_most_lines = 29;                      // number that a report shows
 
 std::string verb(const RankGroup& group, std::string place) {
   if (group.ranks.size() == 1) return place;
@@ -136,7 +136,7 @@ std::string hint_for(Blame blame, const WorkerStatus& worker, const std::string&
 std::optional<Verdict> make_verdict(const JobStatus& job, const std::string& why) {
   const std::vector<RankGroup> groups = group_ranks(job);
   if (groups.empty()) return std::nullopt;
-  // What has ended hangs no more: whoever waits for it does.
+  // A rank that has ended does not hang: the ranks that wait for it do.
   const RankGroup& blamed = groups.front().blame == Blame::ended ? groups.back() : groups.front();
   const RankGroup& others = &blamed == &groups.front() ? groups.back() : groups.front();
   Verdict verdict{blamed.first->rank,

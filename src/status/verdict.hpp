@@ -1,4 +1,4 @@
-// Which rank a job that hangs waits for, and where all the others are.
+// Rank that a hanging job waits for, and places of all the others.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace ddprun::status {
 
 struct Verdict {
-  int rank = 0;  // to blame, else the first
+  int rank = 0;  // rank to blame, else the first
   int local_rank = 0;
   std::string host;
   int pid = 0;
@@ -22,7 +22,8 @@ struct Verdict {
 
 std::string describe(const Verdict& verdict);  // "rank 1 on n2 hangs: it is at train.py:8, ..."
 
-// `why`: how that is known, "no rank has shown a sign of life for 20s". Nothing without any rank.
+// Returns the verdict. `why`: how it is known, "no rank has shown a sign of life for 20s". nullopt without
+// any rank.
 std::optional<Verdict> make_verdict(const JobStatus& job, const std::string& why);
 
 // A rank has exited and others run on: one sentence that says where they are, and what to do. Nothing where
@@ -33,7 +34,7 @@ struct EarlyExitNotice {
 };
 std::optional<EarlyExitNotice> describe_early_exit(const JobStatus& job, const std::string& why);
 
-// What --stacks prints.
+// Renders the output of --stacks.
 std::string render_stacks(const JobStatus& job);
 
 }  // namespace ddprun::status

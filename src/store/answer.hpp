@@ -1,4 +1,4 @@
-// What each request does to the store and what its sender is told.
+// Effect of each request on the store, and the answer to its sender.
 #pragma once
 
 #include <optional>
@@ -22,14 +22,14 @@ inline constexpr char k_store_watch_registered = 3;
 std::optional<std::string> answer(const StoreRequest& request, StoreClient client, const StoreLimits& limits,
                                   StoreState& state, StoreEffects& effects, std::string& reply);
 
-// What the store holds more after the request than before, at most; and how long the answer is, at least.
+// Return the most bytes that the store holds more after the request, and the least length of the answer.
 std::size_t kept_bytes(const StoreRequest& request);
 std::size_t reply_bytes(const StoreRequest& request, const StoreState& state);
 
-// A text as requests and answers have it, behind its 64-bit length.
+// Appends a text as requests and answers have it, behind its 64-bit length.
 void append_text(std::string& bytes, std::string_view text);
 
-// What torch 2.0 and older read on a connection that watches keys.
+// Appends the notice that torch 2.0 and older read on a connection that watches keys.
 void append_watch_notice(std::string& bytes, const WatchNotice& notice);
 
 }  // namespace ddprun::store

@@ -1,7 +1,7 @@
-// Who holds how much of the store's memory: values, half requests, waits, watches, answers not yet read.
+// Accounts of the store's memory: values, half requests, waits, watches, answers not yet read.
 //
 // A connection may hold as much as it leaves free, so that N greedy ones together leave the others one part
-// in N + 1. What it has stored stays when it goes, and counts for nobody but the whole.
+// in N + 1. Its stored values stay when it closes, and then count only for the whole.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ using StoreClient = Id<struct StoreClientTag>;
 
 class StoreMemory {
  public:
-  // Whom a piece of memory belongs to, also after that connection has gone and its number is another's.
+  // Owner of a piece of memory, also after its connection is gone and its number is another's.
   struct Owner {
     std::uint32_t client = 0;
     std::uint32_t life = 0;
@@ -34,14 +34,14 @@ class StoreMemory {
   void remove(StoreClient client, std::size_t bytes) {
     if (bytes > 0) remove(owner(client), bytes);
   }
-  // The connection has gone; what it holds itself was removed before.
+  // Forgets a connection that has gone; what it holds itself was removed before.
   void forget(StoreClient client);
 
   std::size_t used() const { return used_; }
   std::size_t held(StoreClient client) const {
     return index(client) < lives_.size() ? lives_[index(client)].held : 0;
   }
-  // Why there is no room.
+  // Returns the reason why there is no room.
   std::string complaint(StoreClient client, std::size_t more) const;
 
  private:
@@ -57,7 +57,7 @@ class StoreMemory {
 
   std::size_t limit_;
   std::size_t used_ = 0;
-  std::vector<Life> lives_;  // by client
+  std::vector<Life> lives_;  // indexed by client
 };
 
 }  // namespace ddprun::store

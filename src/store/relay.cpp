@@ -114,7 +114,7 @@ bool StoreRelay::wait_here(StoreClient client, std::string_view body, std::strin
   return true;
 }
 
-// Any request ends the client's WAIT.
+// Ends the client's WAIT, as any request does.
 void StoreRelay::end_wait(StoreClient client) {
   Local& waiting = local(client);
   if (waiting.missing == 0) return;
@@ -130,7 +130,7 @@ void StoreRelay::end_wait(StoreClient client) {
   }
 }
 
-// Nobody may be left who waits for it.
+// Leaves a key that no client waits for any more.
 void StoreRelay::leave(Keys::iterator place) {
   const Key& key = place->second;
   if (key.state != Key::State::wanted || !key.clients.empty() || !key.children.empty()) return;
@@ -170,7 +170,7 @@ StoreRelay::Keys::iterator StoreRelay::entry(std::string_view name) {
   return keys_.try_emplace(std::string(name)).first;
 }
 
-// It is wanted no more: whoever waited has been told.
+// Keeps a key that is wanted no more: all that waited have been told.
 void StoreRelay::keep(Keys::iterator place, Key::State state, std::string_view value) {
   Key& key = place->second;
   if (key.state != Key::State::wanted) ages_.erase(key.age);
@@ -261,7 +261,7 @@ void StoreRelay::take_refusal(const TreeMessage& message) {
   say(route.child, passed);
 }
 
-// The key is there.
+// Learns that the key is there.
 void StoreRelay::learn(const TreeMessage& message) {
   const auto place = entry(message.key);
   const std::vector<StoreClient> clients = std::exchange(place->second.clients, {});
@@ -272,7 +272,7 @@ void StoreRelay::learn(const TreeMessage& message) {
   count_down(clients);
 }
 
-// The key is one that must be asked about by requests.
+// Gives up a key: it must be asked about by requests.
 void StoreRelay::give_up(const TreeMessage& message) {
   const auto place = entry(message.key);
   const std::vector<StoreClient> clients = std::exchange(place->second.clients, {});

@@ -21,11 +21,11 @@ namespace ddprun::store {
 
 class StoreRelay : public StoreEndpoint {
  public:
-  // `held`: bytes of values that it holds at most; what it has held longest goes first.
+  // Makes a relay. `held`: bytes of values that it holds at most; what it has held longest goes first.
   StoreRelay(const StoreLimits& limits, std::optional<StoreDialect> old_dialect, std::size_t held);
 
   void note_congestion(bool congested) override;
-  // For tests: keys that it holds or waits for, and channels to its parent.
+  // Return, for tests, the numbers of keys that it holds or waits for, and of channels to its parent.
   std::size_t keys() const { return keys_.size(); }
   std::size_t channels() const { return routes_.size(); }
 
@@ -34,10 +34,10 @@ class StoreRelay : public StoreEndpoint {
     enum class State : std::uint8_t { wanted, present, valued, plain };
     State state = State::wanted;
     std::string value;
-    Written written{};                 // of the value, for children
-    std::vector<StoreClient> clients;  // that wait for it
+    Written written{};                 // message with the value, for children
+    std::vector<StoreClient> clients;  // clients that wait for it
     std::vector<StoreLink> children;
-    std::list<const std::string*>::iterator age{};  // where it is not wanted
+    std::list<const std::string*>::iterator age{};  // position in ages_ while no client wants it
     bool here() const { return state == State::present || state == State::valued; }
   };
   using Keys = std::unordered_map<std::string, Key>;
@@ -53,7 +53,7 @@ class StoreRelay : public StoreEndpoint {
     std::vector<std::uint32_t> single_waits;  // channels
     bool idle() const { return forwarded == carried_out && !waits_there; }
   };
-  // Whose channel it is: a client's, one key's of a client's WAIT, or a child's.
+  // Purpose of a channel: a client's, one key's of a client's WAIT, or a child's.
   struct Route {
     StoreClient client{-1};
     bool single_wait = false;
@@ -103,12 +103,12 @@ class StoreRelay : public StoreEndpoint {
   std::size_t room_;  // for values
   std::size_t held_bytes_ = 0;
   Keys keys_;
-  std::list<const std::string*> ages_;  // of those that are not wanted, oldest first
+  std::list<const std::string*> ages_;  // keys that no client wants, oldest first
   std::vector<Local> locals_;
   std::unordered_map<std::uint32_t, Route> routes_;
-  std::unordered_map<std::uint64_t, std::uint32_t> child_channels_;  // by child and its channel
+  std::unordered_map<std::uint64_t, std::uint32_t> child_channels_;  // indexed by child and its channel
   std::uint32_t last_channel_ = 0;
-  std::unordered_map<std::uint32_t, Recall> recalls_;  // by number for the children
+  std::unordered_map<std::uint32_t, Recall> recalls_;  // indexed by the number that the children know
   std::uint32_t last_recall_ = 0;
   bool congested_ = false;
   std::vector<StoreClient> held_back_;

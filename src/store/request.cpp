@@ -16,7 +16,8 @@ struct OperationFacts {
   RequestShape shape;
 };
 
-// In the order of torch 2.2 and newer, whose numbers are the positions; watch_key comes last and has none.
+// Operations in the order of torch 2.2 and newer, whose numbers are the positions; watch_key comes last and
+// has none.
 constexpr std::array k_operations = {
     OperationFacts{StoreOperation::validate, "VALIDATE", {false, "w"}},
     OperationFacts{StoreOperation::set, "SET", {false, "kv"}},
@@ -77,11 +78,11 @@ std::optional<StoreOperation> store_operation(StoreDialect dialect, std::uint8_t
     case StoreDialect::torch_2_2:
       if (number > static_cast<std::uint8_t>(StoreOperation::barrier)) return std::nullopt;
       break;
-    case StoreDialect::torch_2_1:  // as 2.2 without VALIDATE, up to CANCEL_WAIT
+    case StoreDialect::torch_2_1:  // 2.2 without VALIDATE, up to CANCEL_WAIT
       if (number > 11) return std::nullopt;
       current = static_cast<std::uint8_t>(number + 1);
       break;
-    case StoreDialect::torch_2_0:  // as 2.1 up to GETNUMKEYS, then WATCH_KEY and DELETE_KEY
+    case StoreDialect::torch_2_0:  // 2.1 up to GETNUMKEYS, then WATCH_KEY and DELETE_KEY
       if (number > 8) return std::nullopt;
       if (number == 7) return StoreOperation::watch_key;
       current = number == 8 ? 8 : static_cast<std::uint8_t>(number + 1);

@@ -42,16 +42,16 @@ enum class StoreDialect : std::uint8_t {
   torch_2_2,  // and newer: VALIDATE and a magic number come first
 };
 
-// What the clients of that torch ("2.1.2+cpu") speak. Nothing where it is 2.2 or newer, which say so
+// Returns the dialect of that torch's clients ("2.1.2+cpu"). nullopt if it is 2.2 or newer, which say so
 // themselves, or no version.
 std::optional<StoreDialect> old_dialect_of(std::string_view torch_version);
 
 // The first request of torch 2.2 and newer carries it.
 inline constexpr std::uint32_t k_store_magic = 0x3C85F7CE;
 
-// Nothing when the dialect has no such number.
+// Returns nullopt when the dialect has no such number.
 std::optional<StoreOperation> store_operation(StoreDialect dialect, std::uint8_t number);
-// For messages: "SET", "WAIT".
+// Returns "SET", "WAIT", for messages.
 std::string_view describe(StoreOperation operation);
 
 // The body's fields in order: k key, v value, i 64-bit integer, w 32-bit integer. A counted body starts with
@@ -63,17 +63,17 @@ struct RequestShape {
 RequestShape request_shape(StoreOperation operation);
 
 struct StoreLimits {
-  std::size_t key = 8 * 1024;                 // as torch's own server
+  std::size_t key = 8 * 1024;                 // limit of torch's own server
   std::size_t value = 64 * 1024 * 1024;       // torch's own server stops at 8 MiB
   std::uint64_t items = 131072;               // keys in one request, as torch's own server
   std::size_t request = 128 * 1024 * 1024;    // bytes of one request
   std::size_t reply = 256 * 1024 * 1024;      // bytes of one reply
-  std::size_t memory = 4096UL * 1024 * 1024;  // of the whole store
+  std::size_t memory = 4096UL * 1024 * 1024;  // bytes of the whole store
   std::size_t turn = 256 * 1024;  // bytes of replies after which a connection's further requests wait
   std::size_t shared = 512;       // bytes of a value from which on all relays are sent the same copy of it
 };
 
-// One complete request whose layout has been checked: body holds exactly the fields of its shape.
+// A complete request whose layout has been checked: body holds exactly the fields of its shape.
 struct StoreRequest {
   StoreOperation operation;
   std::string_view body;
@@ -113,9 +113,9 @@ class RequestScanner {
 
   // Begins a request of this operation; its number byte is already consumed.
   void begin(StoreOperation operation);
-  // `body` is what has come so far, from the body's first byte; calls for one request only ever see it grow.
-  // Complete: length() bytes make the body. Illegal: complaint() says why. A length is judged as soon as it
-  // is there, before the bytes it announces.
+  // Scans `body`, which is what has come so far, from the body's first byte; calls for one request only ever
+  // see it grow. Complete: length() bytes make the body. Illegal: complaint() says why. A length is judged as
+  // soon as it is there, before the bytes it announces.
   Result scan(std::string_view body, const StoreLimits& limits);
 
   std::size_t length() const { return position_; }
@@ -126,7 +126,7 @@ class RequestScanner {
   Result scan_field(char kind, std::string_view body, const StoreLimits& limits);
 
   RequestShape shape_{};
-  std::size_t position_ = 0;  // of the first field not yet passed
+  std::size_t position_ = 0;  // position of the first field not yet passed
   std::uint64_t fields_left_ = 0;
   bool counted_ = true;  // the count has been read, or there is none
   std::string_view complaint_;

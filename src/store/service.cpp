@@ -16,7 +16,7 @@ std::optional<std::string> StoreService::handle(StoreClient client, const StoreR
                                                 StoreTurn& turn) {
   const std::size_t kept = kept_bytes(request);
   if (kept > 0 && !memory_.has_room(client, kept)) return refuse_memory(client, kept);
-  // What the client of a relay is owed is bounded by what that relay's connection may have under way.
+  // A relay's client is exempt: its answers are bounded by what that relay's connection may have in transit.
   if (!peer(client).elsewhere && !answer_fits(client, request, reply)) {
     turn.over = turn.not_yet = true;
     if (!reply.empty()) return std::nullopt;  // these go first
@@ -38,15 +38,15 @@ std::optional<std::string> StoreService::handle(StoreClient client, const StoreR
   return complaint;
 }
 
-// What the network does not take at once has to be kept.
+// Reports whether an answer fits into memory: the part that the network does not take at once has to be kept.
 bool StoreService::answer_fits(StoreClient client, const StoreRequest& request,
                                const std::string& reply) const {
-  if (memory_.has_room(client, reply.size() + limits_.reply)) return true;  // whatever is asked
+  if (memory_.has_room(client, reply.size() + limits_.reply)) return true;  // fits any request
   const std::size_t bytes = reply_bytes(request, state_);
   return bytes <= k_small_answer || memory_.has_room(client, reply.size() + bytes);
 }
 
-// The bytes that others get, each copy counted.
+// Delivers an answer. Returns the bytes that others get, each copy counted.
 std::size_t StoreService::deliver(StoreClient requester, std::string& reply,
                                   std::vector<StoreDelivery>& deliveries) {
   std::size_t sum = 0;

@@ -79,9 +79,9 @@ class StoreService : public StoreEndpoint {
 
   StoreState state_;
   StoreEffects effects_;
-  std::unordered_map<std::uint64_t, StoreClient> channels_;  // by link and channel
-  std::unordered_map<int, Remote> remotes_;                  // by client
-  std::map<std::uint32_t, Recall> recalls_;                  // by number
+  std::unordered_map<std::uint64_t, StoreClient> channels_;  // indexed by link and channel
+  std::unordered_map<int, Remote> remotes_;                  // indexed by client
+  std::map<std::uint32_t, Recall> recalls_;                  // indexed by number
   std::unordered_map<std::string, std::uint32_t> recalled_;  // key to number of them
   std::unordered_set<std::string> queues_;                   // names that relays must not wait for together
   std::uint32_t last_recall_ = 0;

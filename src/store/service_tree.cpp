@@ -75,7 +75,8 @@ void StoreService::take_request(StoreLink link, const TreeMessage& message) {
   remote.waiting.push_back({message.operation, std::string(message.text)});
 }
 
-// Where it is held back, it is the first of those that wait.
+// Carries out a request that comes through a relay. If it is held back, it becomes the first of those that
+// wait.
 void StoreService::carry_out(StoreClient client, const StoreRequest& request) {
   std::string reply;
   StoreTurn turn;
@@ -130,7 +131,7 @@ void StoreService::take_out_remotes(std::vector<StoreClient>& clients, std::stri
   });
 }
 
-// ---- what relays hold
+// ---- values held by relays
 
 void StoreService::answer_want(StoreLink link, std::string_view key) {
   const bool there = state_.get(key).has_value();
@@ -159,7 +160,7 @@ bool StoreService::must_recall(const StoreRequest& request, std::string_view key
   return state_.shown(key) >= least;
 }
 
-// Whether the request has to wait until relays have forgotten what it changes.
+// Reports whether the request has to wait until relays have forgotten what it changes.
 bool StoreService::recall_first(StoreClient client, const StoreRequest& request) {
   if (!had_children()) return false;
   bool wait = false;
@@ -184,7 +185,7 @@ void StoreService::recall(std::string_view key, StoreClient client) {
   ++last_recall_;
   recall.key = key;
   if (state_.wanted(key)) {
-    if (queues_.size() == k_queues_known) queues_.clear();  // they are found out again
+    if (queues_.size() == k_queues_known) queues_.clear();  // found out again later
     queues_.insert(recall.key);
   }
   state_.drop_wants(key);
@@ -200,7 +201,8 @@ void StoreService::note_recalled(StoreLink link, std::uint32_t number) {
   if (found->second.asked.empty()) release_held(found->second);
 }
 
-// Nobody is shown the key before those that waited have had their turn: recalled_ still has it.
+// Releases what was held. The key is shown to no other before those that waited have had their turn:
+// recalled_ still has it.
 void StoreService::release_held(Recall& recall) {
   state_.hide(recall.key);
   for (const StoreClient client : std::exchange(recall.held, {})) {
@@ -212,7 +214,7 @@ void StoreService::release_held(Recall& recall) {
   }
 }
 
-// The request that they were for is carried out now.
+// Ends the recalls whose request is carried out now.
 void StoreService::end_recalls(const StoreRequest& request) {
   if (recalled_.empty()) return;
   for_each_changed(request, [&](std::string_view key) {

@@ -4,7 +4,7 @@
 
 namespace ddprun::store {
 
-// `bytes` begins where a request begins, the same one until it is complete.
+// Returns the next step. `bytes` begins where a request begins, the same one until it is complete.
 StoreSession::Step StoreSession::next(std::string_view bytes, const StoreLimits& limits,
                                       OldTorch& old_torch) {
   if (stage_ == Stage::silent) {

@@ -30,13 +30,13 @@
 
 namespace ddprun::store {
 
-// What becomes of a request, and of those that came with it.
+// Outcome of a request, and of those that came with it.
 struct StoreTurn {
-  bool over = false;     // those behind it wait
-  bool not_yet = false;  // it waits itself
+  bool over = false;     // later ones wait
+  bool not_yet = false;  // waits itself
 };
 
-// What all sessions of a store know together about torch before 2.2.
+// Knowledge about torch before 2.2 that all sessions of a store share.
 struct OldTorch {
   std::optional<StoreDialect> known;  // given, or proven by a client
   int silent_connections = 0;         // open and without a byte so far
@@ -55,9 +55,9 @@ class StoreSession {
 
   bool paused() const { return paused_; }
   bool silent() const { return stage_ == Stage::silent; }
-  // Nothing while that is open.
+  // Returns nullopt while that is open.
   std::optional<StoreDialect> dialect() const { return dialect_; }
-  // Bytes held for an incomplete request.
+  // Returns the bytes held for an incomplete request.
   std::size_t held() const { return held_.capacity() > k_in_place ? held_.capacity() : 0; }
 
  private:

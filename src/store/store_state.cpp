@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t k_keys_kept = 16;
 constexpr std::size_t k_watches_of_one = 1024;  // no release of torch watches any by itself
 
-// What a key costs in any of the tables beside its own bytes.
+// Cost of a key in any of the tables beside its own bytes.
 constexpr std::size_t k_entry = 128;
 
 std::size_t heap_bytes(const std::string& text) {
@@ -33,7 +33,7 @@ struct Decimal {
   std::string_view view() const { return {digits, length}; }
 };
 
-// Small values reuse their memory, and one large value does not keep its memory for ever.
+// Assigns a value: small ones reuse their memory, and one large value does not keep its memory for ever.
 void assign(std::string& slot, std::string_view value) {
   constexpr std::size_t k_worth_releasing = 4096;
   if (slot.capacity() > k_worth_releasing && value.size() < slot.capacity() / 2) {
@@ -43,7 +43,8 @@ void assign(std::string& slot, std::string_view value) {
   }
 }
 
-// As std::stoll, by which torch reads a counter: blanks and a sign may come first, the rest is not looked at.
+// Parses as std::stoll does, by which torch reads a counter: blanks and a sign may come first, the rest is
+// ignored.
 std::optional<std::int64_t> leading_integer(std::string_view text) {
   const std::size_t start = text.find_first_not_of(" \t\n\v\f\r");
   if (start == std::string_view::npos) return std::nullopt;
@@ -57,7 +58,7 @@ std::optional<std::int64_t> leading_integer(std::string_view text) {
   return read.ec == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// Beyond the largest number it goes on at the smallest, as in torch.
+// Adds up; beyond the largest number it continues at the smallest, as in torch.
 std::optional<std::int64_t> sum(std::string_view value, std::int64_t delta) {
   const auto number = leading_integer(value);
   if (!number) return std::nullopt;
@@ -100,7 +101,7 @@ void StoreState::put(std::string_view key, std::string_view value, StoreEffects&
   charge(key, found->second, before, effects.by);
 }
 
-// A value is put down to who wrote it last.
+// Charges a value to the client that wrote it last.
 void StoreState::charge(std::string_view key, Kept& value, std::size_t before, StoreClient by) {
   const std::size_t now = cost(key, value.bytes);
   if (now == before && static_cast<int>(value.owner.client) == by.value) return;
@@ -256,7 +257,7 @@ void StoreState::cancel_wait(StoreClient client) {
   memory_.remove(client, wait.memory);
   for (const std::string& key : wait.keys) {
     const auto found = waiters_.find(key);
-    if (found == waiters_.end()) continue;  // it came meanwhile
+    if (found == waiters_.end()) continue;  // key came meanwhile
     std::erase(found->second.key, client);
     std::erase(found->second.barrier, client);
     if (found->second.empty()) waiters_.erase(found);

@@ -3,8 +3,8 @@
 // A client has at most one wait outstanding: on keys (all of them must have appeared) or on a barrier. A key
 // that is absent when the wait begins is counted once, when it next appears: by being set, or by a push to
 // the queue of that name, which counts for one client only, the one that has waited longest. A newer wait of
-// the same client replaces the older one. Whoever changes the state is told who is owed what through Effects
-// and must deliver it.
+// the same client replaces the older one. A caller that changes the state learns through Effects which
+// clients are owed what, and must deliver it.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,11 @@ namespace ddprun::store {
 // A connection to another store of the same tree; 0 is that to the parent.
 using StoreLink = Id<struct StoreLinkTag>;
 
-// What happened to a key somebody watches.
+// Change of a key that a client watches.
 enum class KeyChange { updated = 0, created = 1, deleted = 2 };
 
 struct WatchNotice {
-  std::vector<StoreClient> clients;  // who watches
+  std::vector<StoreClient> clients;  // watchers
   KeyChange change;
   std::string key;
   std::string old_value;
@@ -42,11 +42,11 @@ struct WantedKey {
   std::vector<StoreLink> links;
 };
 
-// What relays hold of a key: nothing, that it is there, or its value too.
+// Knowledge of a key at relays: none, that it is there, or its value too.
 enum class Shown : std::uint8_t { nothing, presence, value };
 
-// What a request means for clients, the requester included. Used again from request to request, so that an
-// ordinary one allocates nothing.
+// Consequences of a request for clients, the requester included. Used again from request to request, so that
+// an ordinary one allocates nothing.
 struct StoreEffects {
   StoreClient by{0};                 // the requester, whose memory it becomes
   std::vector<StoreClient> woken;    // each one's wait is over
@@ -56,74 +56,76 @@ struct StoreEffects {
 
 class StoreState {
  public:
-  // Values never grow past max_value bytes. Everything that is kept is put down in `memory`; whether there is
-  // room for it is asked before.
+  // Makes a store whose values never grow past max_value bytes. Everything that is kept is charged to
+  // `memory`; whether there is room for it is asked before.
   StoreState(std::size_t max_value, StoreMemory& memory) : max_value_(max_value), memory_(memory) {}
 
-  // Nothing when the key is absent. The view lives until the next change.
+  // Returns nullopt when the key is absent. The view lives until the next change.
   std::optional<std::string_view> get(std::string_view key) const;
   void set(std::string_view key, std::string_view value, StoreEffects& effects);
-  // The sum; nothing when the value does not begin with a decimal number that fits, and then nothing changes.
+  // Adds. Returns the sum; nullopt when the value does not begin with a decimal number that fits, and then
+  // nothing changes.
   std::optional<std::int64_t> add(std::string_view key, std::int64_t delta, StoreEffects& effects);
-  // False when the value would become too long, and then nothing changes.
+  // Appends; false when the value would become too long, and then nothing changes.
   bool append(std::string_view key, std::string_view tail, StoreEffects& effects);
-  // What the client is told: `desired` when it was stored; for an absent key `expected` (c10d's documented
-  // answer); else the present value. Wakes who waits for the key to appear, and at a barrier of that name
-  // whatever came of it. The view lives until the next change.
+  // Returns the client's answer: `desired` when it was stored; for an absent key `expected` (c10d's
+  // documented answer); else the present value. Wakes clients that wait for the key to appear, and at a
+  // barrier of that name whatever came of it. The view lives until the next change.
   std::string_view compare_set(std::string_view key, std::string_view expected, std::string_view desired,
                                StoreEffects& effects);
   bool erase(std::string_view key, StoreEffects& effects);
   std::size_t size() const { return values_.size(); }
-  std::size_t key_bytes() const { return key_bytes_; }  // of all keys together
+  std::size_t key_bytes() const { return key_bytes_; }  // sum over all keys
   template <class Visitor>
   void for_each_key(Visitor visit) const {
     for (const auto& entry : values_) visit(std::string_view(entry.first));
   }
 
-  // A queue is apart from the key of the same name and does not count in size().
+  // Pushes a value into a queue, which is apart from the key of the same name and does not count in size().
   void push(std::string_view queue, std::string_view value, StoreEffects& effects);
   std::size_t queue_length(std::string_view queue) const;
   std::size_t next_in_queue(std::string_view queue) const;  // bytes of what pop() returns
-  // Nothing when the queue is empty.
+  // Returns nullopt when the queue is empty.
   std::optional<std::string> pop(std::string_view queue);
 
-  // Present: the key exists or the queue of that name holds something.
+  // Reports whether the key exists or the queue of that name holds something.
   bool present(std::string_view key) const;
 
-  // One more key of the client's wait, if it is absent. Once all are named, the client is woken later, or
-  // waiting() says that there is nothing to wait for.
+  // Adds one more key to the client's wait, if it is absent. Once all are named, the client is woken later,
+  // or waiting() says that there is nothing to wait for.
   void wait_for(StoreClient client, std::string_view key);
-  // Counts the client in. When `world` have come, everybody waiting at it, the caller too, is woken; the
-  // counter is kept under the key as decimal text and never reset. set(), add(), append() and compare_set()
-  // of the key wake them too, as in torch 2.13. Nothing happens and false is returned when it is no number.
+  // Counts the client in. When `world` have come, all that wait at it, the caller too, are woken; the counter
+  // is kept under the key as decimal text and never reset. set(), add(), append() and compare_set() of the
+  // key wake them too, as in torch 2.13. Nothing happens and false is returned when it is no number.
   bool enter_barrier(StoreClient client, std::string_view key, std::int64_t world, StoreEffects& effects);
   void cancel_wait(StoreClient client);
   bool waiting(StoreClient client) const;
 
   // ---- relays
 
-  // The relay is told by `wanted` when the key comes; once, however often it asks. What is in a queue of that
-  // name is not looked at.
+  // Notes that the relay is told by `wanted` when the key comes; once, however often it asks. Values in a
+  // queue of that name do not count.
   void want(StoreLink link, std::string_view key);
   void unwant(StoreLink link, std::string_view key);
   bool wanted(std::string_view key) const;
   void drop_wants(std::string_view key);
   void forget(StoreLink link);
-  // Relays are about to hold this of the key, which is there: the value where it is not longer than max_value
-  // and was set once and not changed since.
+  // Notes that relays are about to hold the key, which is there, and returns what of it: the value if it is
+  // not longer than max_value and was set once and not changed since.
   Shown show(std::string_view key, std::size_t max_value);
   Shown shown(std::string_view key) const;
-  // What somebody has written of the key that is shown, for the next one that it is shown to.
+  // Returns the message written for a shown key, so that the next relay it is shown to shares it.
   std::weak_ptr<const std::string>& written(std::string_view key);
-  // They hold nothing of it any more, and its value is not shown again.
+  // Notes that they hold nothing of it any more, and its value is not shown again.
   void hide(std::string_view key);
 
-  // False when the client watches as many keys as it may. Twice the same key is once.
+  // Watches a key; false when the client watches as many keys as it may. Twice the same key is once.
   bool watch(StoreClient client, std::string_view key);
   // Removes the client from every list.
   void forget(StoreClient client);
 
-  // For tests: entries in all wait and watch lists; what the values and queues alone were put down with.
+  // Return, for tests, the entries in all wait and watch lists, and the charge of the values and queues
+  // alone.
   std::size_t listed() const;
   std::size_t bytes() const;
 
@@ -144,8 +146,8 @@ class StoreState {
     bool empty() const { return key.empty() && barrier.empty() && links.empty(); }
   };
   struct Wait {
-    std::vector<std::string> keys;  // that were absent when the wait began
-    std::size_t missing = 0;        // of them, still to come
+    std::vector<std::string> keys;  // keys that were absent when the wait began
+    std::size_t missing = 0;        // number of them still to come
     std::size_t memory = 0;
   };
   struct Watches {
@@ -155,7 +157,7 @@ class StoreState {
   struct Kept {
     std::string bytes;
     StoreMemory::Owner owner{};
-    bool changed = false;  // since it was set first, or it is a counter
+    bool changed = false;  // changed since it was set first, or a counter
     Shown shown = Shown::nothing;
     std::weak_ptr<const std::string> written{};
   };
@@ -174,12 +176,12 @@ class StoreState {
   std::size_t max_value_;
   StoreMemory& memory_;
   Map<Kept> values_;
-  std::size_t key_bytes_ = 0;    // of all values
+  std::size_t key_bytes_ = 0;    // sum over all values
   Map<std::list<Kept>> queues_;  // never an empty one
   Map<Waiters> waiters_;         // never an empty one
   Map<std::vector<StoreClient>> watchers_;
-  std::vector<Wait> waits_;       // by client
-  std::vector<Watches> watched_;  // by client
+  std::vector<Wait> waits_;       // indexed by client
+  std::vector<Watches> watched_;  // indexed by client
 };
 
 }  // namespace ddprun::store

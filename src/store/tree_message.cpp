@@ -86,8 +86,7 @@ std::optional<std::size_t> TreeReader::length_of(std::string_view bytes, const S
   if (bytes.size() < sizeof length) return std::nullopt;
   std::memcpy(&length, bytes.data(), sizeof length);
   const std::size_t most = std::max(limits.request, limits.reply) + limits.key + limits.value;
-  return k_header +
-         std::min<std::size_t>(length, most);  // what is longer is no message, and parse() finds it
+  return k_header + std::min<std::size_t>(length, most);  // parse() refuses what is longer
 }
 
 std::optional<TreeMessage> TreeReader::parse(std::string_view body, const StoreLimits& limits) {

@@ -1,5 +1,6 @@
-// What the stores of a tree say to each other: a relay serves the workers of its host and passes on to its
-// parent what it cannot answer itself, up to the store of the whole job.
+// Messages between the stores of a tree.
+// A relay serves the workers of its host and passes on to its parent what it cannot answer itself, up to the
+// store of the whole job.
 //
 // A message is the 32-bit length of what follows, a byte that says which it is, and its fields: 32-bit
 // numbers, and texts with a 32-bit length; all little-endian. What a link delivers is in order.
@@ -19,13 +20,13 @@
 namespace ddprun::store {
 
 enum class TreeMessageKind : std::uint8_t {
-  // to the parent
+  // Messages to the parent:
   request,   // channel, operation, text: a request of the client of that channel, which begins with its first
   close,     // channel: that client has gone
   want,      // key: tell me when it is there
-  unwant,    // key: nobody waits for it any more
+  unwant,    // key: no client waits for it any more
   recalled,  // number: answer to recall
-  // to the child
+  // Messages to the child:
   reply,    // channel, number of its requests that were carried out, idle, text: bytes for the client
   refuse,   // channel, text: why the client's connection has to be closed; it has gone
   have,     // key, text: its value; answer to want
@@ -58,14 +59,15 @@ class TreeReader {
 
  private:
   static constexpr std::size_t k_header = sizeof(std::uint32_t);
-  // Of the message at the beginning of `bytes`: its length with its header; nothing while that is incomplete.
+  // Returns the length of the message at the beginning of `bytes`, with its header; nullopt while that is
+  // incomplete.
   static std::optional<std::size_t> length_of(std::string_view bytes, const StoreLimits& limits);
   static std::optional<TreeMessage> parse(std::string_view body, const StoreLimits& limits);
 
   std::string held_;
 };
 
-// From whom such a message may come.
+// Reports whether such a message comes from a child; else it comes from the parent.
 bool is_from_child(TreeMessageKind kind);
 
 template <class Handler>

@@ -31,7 +31,7 @@ bool FileCopy::is_behind(TimePoint now) const {
   return held_.size() > k_limit / 2 && now - progress_ < k_copy_patience;
 }
 
-// Only whole lines are lost, but of those longer than the buffer.
+// Keeps text. Only whole lines are lost, except of those longer than the buffer.
 void FileCopy::keep(std::string_view text) {
   if (skipping_ && held_.size() < k_limit / 2) {
     const std::size_t end = std::min(text.find('\n'), text.size() - 1) + 1;

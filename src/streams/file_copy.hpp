@@ -15,14 +15,14 @@
 namespace ddprun::streams {
 
 // A file that takes less than is written fills a bounded buffer, and then is_behind(): the worker may wait
-// for it as it would for its own write. For a file that takes nothing at all nobody waits: what comes then is
-// lost to the file, by lines, and counted.
+// for it as it would for its own write. For a file that takes nothing at all there is no wait: what comes
+// then is lost to the file, by lines, and counted.
 class FileCopy : public std::enable_shared_from_this<FileCopy> {
  public:
   static constexpr std::size_t k_limit = std::size_t{8} << 20;
 
-  // `writer`: of the log writer's pipe, which is closed once all is passed on and nobody has this any more.
-  // `lost` is called with each number of bytes that are.
+  // Makes a copy. `writer`: end of the log writer's pipe, which is closed once all is passed on and this is
+  // destroyed. `lost` is called with each number of bytes that are lost.
   FileCopy(boost::asio::io_context& context, os::Fd writer, std::function<void(std::uint64_t)> lost);
 
   void add(std::string_view text);

@@ -14,7 +14,7 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// Input for somebody else keeps the terminal readable; nothing tells when it is for us again.
+// Input for another process keeps the terminal readable; nothing tells when it is for us again.
 constexpr auto k_retry = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -36,7 +36,7 @@ void InputPump::connect(os::Fd writer) {
   if (!watch_.is_open()) return;  // no input at all: the pipe ends here
   writer_.assign(writer.release());
   writer_.non_blocking(true);  // our end is an open file of its own
-  // A pipe's writer is told so when nobody is left to read.
+  // A pipe's writer gets an error when no reader is left.
   writer_.async_wait(asio::posix::descriptor_base::wait_error, while_connected([this] { stop_reading(); }));
   pass_on();
 }
@@ -49,7 +49,7 @@ void InputPump::disconnect() {
   writer_.close();
 }
 
-// The pipe stays open, for the sake of what may be left in it.
+// Stops reading. The pipe stays open, for the sake of what may be left in it.
 void InputPump::stop_reading() {
   ++connection_;
   watch_.cancel();

@@ -22,12 +22,13 @@ namespace ddprun::streams {
 
 class InputPump {
  public:
-  // `terminal`: usually 0. It is left alone while nobody is connected.
+  // Makes a pump. `terminal`: usually 0. It is left alone while no worker is connected.
   InputPump(boost::asio::io_context& context, int terminal);
 
-  // `writer`: the worker's pipe. Reading ends with the input (^D) or when nobody is left to read the pipe.
+  // Connects a worker. `writer`: the worker's pipe. Reading ends with the input (^D) or when no process is
+  // left to read the pipe.
   void connect(os::Fd writer);
-  // The worker has ended. What it has not read of its pipe is kept for the next one.
+  // Disconnects a worker that has ended. What it has not read of its pipe is kept for the next one.
   void disconnect();
 
  private:
@@ -43,7 +44,7 @@ class InputPump {
   boost::asio::posix::stream_descriptor writer_;
   boost::asio::steady_timer retry_timer_;
   std::string text_;         // typed, and not yet in the pipe from written_ on
-  std::size_t written_ = 0;  // of text_
+  std::size_t written_ = 0;  // bytes of text_
   unsigned connection_ = 0;  // counts on whenever what is under way is void
 };
 

@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int k_pipe_size = 1 << 20;
-// For a disk that hangs. The log writer goes on without us.
+// Patience with a disk that hangs. The log writer continues without us.
 constexpr Milliseconds k_patience{60000};
 
 void make_folders(const std::string& path) {
@@ -40,7 +40,8 @@ void make_folders(const std::string& path) {
     throw os::system_failure(fmt::format("cannot create the log folder {}", printable(path)), error.value());
 }
 
-// A name that nobody has: `start` and eight characters. For this user only, as Python's mkdtemp makes it.
+// Makes a folder with a new name: `start` and eight characters. For this user only, as Python's mkdtemp makes
+// it.
 std::string make_new_folder(const std::string& start) {
   for (;;) {
     const std::string path = start + os::make_random_id().substr(0, 8);
@@ -133,7 +134,7 @@ void LogFiles::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan) {
   filtered_.clear();
 }
 
-// As torchrun's they are there from the start, and stay empty without --tee. In a child.
+// Creates the filtered files at the start, like torchrun; they stay empty without --tee. Runs in a child.
 void LogFiles::make_filtered_files(const std::string& folder) const {
   for (const output::Stream stream : {output::Stream::output, output::Stream::error}) {
     if (!output::filters_of(options_, stream).empty())
@@ -166,7 +167,7 @@ void LogFiles::tell_run_folder() const {
   options_.log_dir.value.empty() ? console::say(said) : console::say_detail(said);
 }
 
-// Replaced at once, so that a reader always finds one.
+// Replaces the link at once, so that a reader always finds one.
 void LogFiles::point_to_latest(const fs::path& folder) {
   const fs::path next = folder.parent_path() / (".latest-" + os::make_random_id().substr(0, 12));
   std::error_code error;
@@ -245,7 +246,7 @@ void LogFiles::note_ended(std::vector<output::LogIndexEntry> entries) {
 
 void LogFiles::write_index_part() {
   try {
-    // By its first rank: an agent that is numbered on arrival does not know its number.
+    // The part is named by its first rank: an agent that is numbered on arrival does not know its number.
     const std::string& launch = plan_->assignment.launch_id;
     os::ask_file_system("cannot write the index", [&] {
       os::write_index(run_folder_, plan_->planned.front().rank.value, launch,
@@ -258,7 +259,7 @@ void LogFiles::write_index_part() {
   }
 }
 
-// Where a file could not be compressed the index has its plain name.
+// Gives the index the plain names of files that could not be compressed.
 void LogFiles::correct_index() {
   const std::string suffix = output::kept_suffix(options_);
   std::vector<std::string*> names;

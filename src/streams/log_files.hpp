@@ -25,7 +25,7 @@
 
 namespace ddprun::streams {
 
-// What is done with each piece of a stream, if anything. An empty piece is the stream's end.
+// Second use of a stream's pieces, if there is one. An empty piece is the stream's end.
 struct StreamCopy {
   std::function<void(std::string_view)> add{};
   std::function<bool()> is_behind{};  // the stream should not be read now
@@ -33,7 +33,7 @@ struct StreamCopy {
 
 class LogFiles {
  public:
-  // `started`: the log writer's process, which is no worker's.
+  // Makes the files' owner. `started`: gets the log writer's process, which is no worker's.
   LogFiles(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
            const facts::Snapshot& snapshot, std::function<void(int pid)> started);
 
@@ -44,16 +44,17 @@ class LogFiles {
   std::string final_path(const plan::RankAssignment& assigned,
                          output::Stream stream) const;                 // when the attempt is over
   std::string error_file(const plan::RankAssignment& assigned) const;  // empty: has no place here
-  // Beginning of the paths to which torch's flight recorder may write, then the rank; empty: without --logs.
+  // Returns the beginning of the paths to which torch's flight recorder may write, then the rank; empty:
+  // without --logs.
   std::string flight_record() const;
-  // Where the stacks of a rank go; empty: no folder was named for them.
+  // Returns the path for the stacks of a rank; empty: no folder was named for them.
   std::string stack_record(const plan::RankAssignment& assigned) const;
   os::Fd open(const plan::RankAssignment& assigned, output::Stream stream);  // for the worker. Throws Error
   // Throws Error. `label`: what stands before the lines of the filtered file.
   StreamCopy copy(const plan::RankAssignment& assigned, output::Stream stream,
                   const output::StreamRoute& route, const std::string& label);
 
-  // The workers of an attempt that has ended, for index.json; their files are filled in here.
+  // Notes the workers of an attempt that has ended, for index.json; their files are filled in here.
   void note_ended(std::vector<output::LogIndexEntry> entries);
 
   // Calls when all is written, or after `limit`; after all streams have ended.
@@ -84,7 +85,7 @@ class LogFiles {
 
   boost::asio::io_context& context_;
   std::shared_ptr<const plan::NodeProposal> node_;
-  std::shared_ptr<const plan::LaunchPlan> plan_;  // of the latest attempt
+  std::shared_ptr<const plan::LaunchPlan> plan_;  // plan of the latest attempt
   const facts::Snapshot& snapshot_;
   const output::OutputOptions& options_;
   std::function<void(int)> started_;
@@ -101,7 +102,7 @@ class LogFiles {
   bool uncompressed_told_ = false;
 };
 
-// Before anything is started: makes the folder that the options name. Throws UsageError where it cannot be
+// Makes the folder that the options name, before anything is started. Throws UsageError if it cannot be
 // written to.
 void check_log_folder(const output::OutputOptions& options, const std::string& host);
 

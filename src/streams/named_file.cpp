@@ -57,7 +57,7 @@ void NamedFile::write(std::string_view text) {
   send();
 }
 
-// Of a file that is replaced only the newest text counts.
+// Keeps a text until it is sent. If the file is replaced by each, only the newest counts.
 void NamedFile::keep(std::string frame) {
   const bool replaces = how_ == os::FileWriter::How::replace;
   while (replaces && frames_.size() > (sent_ > 0 ? 1U : 0U)) {
@@ -80,7 +80,7 @@ void NamedFile::send() {
     const ssize_t taken =
         ::send(writer_->socket(), frame.data() + sent_, frame.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (taken < 0 && errno == EINTR) continue;
-    if (taken < 0) return errno == EAGAIN ? watch_room() : void();  // that it has left shows in its news
+    if (taken < 0) return errno == EAGAIN ? watch_room() : void();  // its news show that it has left
     sent_ += static_cast<std::size_t>(taken);
     if (sent_ < frame.size()) continue;
     kept_ -= frame.size();
@@ -148,7 +148,7 @@ void NamedFile::end() {
   if (written_) boost::asio::post(context_, std::exchange(written_, nullptr));
 }
 
-// What is not written by now is lost.
+// Ends the writing: texts that are not written by now are lost.
 void NamedFile::finish() {
   limit_timer_.cancel();
   say_lost();

@@ -1,5 +1,6 @@
-// A file that the user named (--events, --metrics, --report), written beside the event loop by a process of
-// its own: a file that cannot be written costs a sentence, and the job nothing.
+// A file that the user named (--events, --metrics, --report), written by a process of its own.
+// So it does not hold up the event loop. A file that cannot be written costs one sentence and does not end
+// the job.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -57,15 +58,15 @@ class NamedFile {
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer silence_timer_, limit_timer_;
   std::deque<std::string> frames_;  // not sent yet; the first one perhaps in part
-  std::size_t sent_ = 0;            // of the first
+  std::size_t sent_ = 0;            // bytes of the first
   std::size_t kept_ = 0;            // bytes in `frames_`
   std::size_t unanswered_ = 0;      // texts that were not dropped and are not in the file
   std::size_t dropped_ = 0;
-  std::string waits_for_;  // why the oldest is not in the file yet, as far as that is known
+  std::string waits_for_;  // reason why the oldest is not in the file yet; empty: not known
   std::function<void()> written_;
   bool waiting_for_room_ = false;
   bool told_ = false;
-  bool ended_ = false;  // nothing is written any more
+  bool ended_ = false;  // no more text is written
 };
 
 }  // namespace ddprun::streams

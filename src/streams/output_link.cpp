@@ -22,7 +22,7 @@ namespace {
 using boost::system::error_code;
 using rendezvous::lifeline::Stream;
 
-// One connection for each stream, side by side; none where one of them cannot be had.
+// Dial of one connection for each stream, side by side; none if one of them cannot be had.
 class Dialing {
  public:
   Dialing(const rendezvous::FrontEndAddress& front_end, const rendezvous::Authenticator& authenticator,
@@ -67,7 +67,7 @@ class Dialing {
   boost::asio::io_context context_;
   std::vector<std::unique_ptr<net::FirstDial>> dials_;
   std::vector<os::Fd> sockets_;
-  Milliseconds limit_;  // of each wait for the other side
+  Milliseconds limit_;  // limit of each wait for the other side
   std::string host_;
   std::string problem_;
 };
@@ -128,7 +128,7 @@ void OutputLink::finish(boost::asio::io_context& context, std::optional<Millisec
                         std::function<void()> done) {
   done_ = std::move(done);
   for (const int standard : linked_) {
-    // Where the end cannot be told before ours, nobody closes the connection while we wait.
+    // If the end cannot be sent before ours, the other side does not close the connection while we wait.
     if (!os::end_writing(standard)) continue;
     if (auto watch = try_watch(context, standard)) watches_.push_back(std::move(watch));
   }

@@ -1,13 +1,11 @@
-// The output of an agent over connections of its own: to the ddprun that started it, its front end, or with
-// --gather to the coordinator.
+// Output of an agent over connections of its own, to its front end or, with --gather, to the coordinator.
 //
-// What remote launchers do with lines is their own affair: pbsdsh tears them every 256 bytes and loses the
-// last of them, srun tears long ones. So standard output and standard error become sockets to the front end,
-// one for both where both lead to one file there. Each side merges whole lines (output_pump.hpp); a reader
-// that stands still fills TCP's window, and the workers wait in their writes as they would on one host.
+// Remote launchers treat lines in ways of their own: pbsdsh tears them every 256 bytes and loses the last of
+// them, srun tears long ones. So standard output and standard error become sockets to the front end, one for
+// both if both lead to one file there. Each side merges whole lines (output_pump.hpp); a reader that stands
+// still fills TCP's window, and the workers wait in their writes as they would on one host.
 //
-// The remote launcher's own channel carries what comes before, and everything where the front end cannot be
-// reached.
+// The remote launcher's own channel carries earlier output, and all of it if the front end cannot be reached.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -31,20 +29,20 @@ class OutputLink {
   // for the limits of a dial; without a front end it does nothing.
   bool connect(const facts::Snapshot& snapshot, const options::Options& options);
 
-  // The same over sockets that lead there already: one for both standard outputs, or one for each.
+  // Does the same over sockets that lead there already: one for both standard outputs, or one for each.
   void lead(const std::vector<os::Fd>& sockets);
   bool linked() const { return !linked_.empty(); }
-  // Nobody reads the connections any more: what is written from now on goes where it went before lead(). Says
-  // whether anything changed.
+  // Restores the outputs of before lead(), since the connections have no reader any more. Reports whether
+  // anything changed.
   bool restore();
 
-  // Nothing is written any more. `done` is called once the front end has read all of it, after `limit`, or
-  // after give_up(); at once where there is no connection. Until then this process has to live: a kernel
-  // does not keep for hours what nobody reads and nobody owns.
+  // Ends the output: nothing is written any more. `done` is called once the front end has read all of it,
+  // after `limit`, or after give_up(); at once if there is no connection. Until then this process has to
+  // live: a kernel does not keep bytes for hours that no process reads or owns.
   void finish(boost::asio::io_context& context, std::optional<Milliseconds> limit,
               std::function<void()> done);
   void give_up();
-  // The context is about to end: nothing is waited for, and nobody called.
+  // Cancels all waits, as the context is about to end: calls no handler.
   void cancel();
 
  private:
@@ -52,11 +50,11 @@ class OutputLink {
 
   void link(const std::vector<os::Fd>& sockets);
   void note_read();
-  // Nothing where the system refuses it.
+  // Returns nullptr if the system refuses it.
   static std::unique_ptr<Watch> try_watch(boost::asio::io_context& context, int standard);
 
   std::vector<int> linked_;     // 1 and 2, or both are one
-  std::vector<os::Fd> before_;  // where 1 and 2 went before lead()
+  std::vector<os::Fd> before_;  // targets of 1 and 2 before lead()
   std::vector<std::unique_ptr<Watch>> watches_;
   std::unique_ptr<boost::asio::steady_timer> limit_;
   std::size_t unread_ = 0;

@@ -24,7 +24,7 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-constexpr Milliseconds k_copy_pause{10};                      // then a copy that is behind is looked at again
+constexpr Milliseconds k_copy_pause{10};                      // pause before a look at a copy that is behind
 constexpr std::size_t k_read_size = std::size_t{256} * 1024;  // a connection may have more than a pipe
 
 bool knows_escapes(int output) {
@@ -51,9 +51,9 @@ struct OutputPump::Source {
   supervise::LineTail tail;
   StreamTreatment treatment;
   std::optional<output::LineRate> rate;
-  bool waiting = false;  // for something to read
+  bool waiting = false;  // waits for something to read
   bool heard = false;    // something was read
-  TimePoint last_read;   // then
+  TimePoint last_read;   // time of the last read
   bool closing = false;  // at the end of the grace
   bool forgotten = false;
   std::vector<std::function<void()>> due;  // calls for when its last lines are known
@@ -83,7 +83,7 @@ supervise::StreamId OutputPump::add(os::Fd reader, bool interactive, std::size_t
   if (source->treatment.rate > 0) source->rate.emplace(source->treatment.rate);
   sources_.emplace(source->id, source);
   ++open_;
-  // Not a look at all the others for each of many.
+  // Arms the new source alone: settling would look at all others for each of many.
   if (begun.empty()) {
     arm(source);
   } else {
@@ -286,7 +286,7 @@ void OutputPump::pass_on_folded() {
   for (const auto& piece : copies_.take()) pass_on(piece, output::describe_copies);
 }
 
-// Where it is missing from what is shown.
+// Inserts a line where output is missing from what is shown.
 void OutputPump::tell_left_out(Source& source, TimePoint time) {
   if (!source.rate) return;
   const auto left_out = source.reader.is_open() ? source.rate->take_left_out(time) : source.rate->take_rest();
@@ -329,7 +329,7 @@ void OutputPump::tick() {
     const bool open = source->reader.is_open();  // folded lines outlive it
     if (open && source->treatment.shown && wants(*source)) readable.push_back(source);
   }
-  // What was written in time counts, even if we come late.
+  // Bytes written in time count, even if we come late.
   for (const SourcePointer& source : readable) read_once(source);
   folder_.tick(os::now());
   copies_.tick(os::now());
@@ -347,7 +347,7 @@ void OutputPump::check_ended() {
   asio::post(context_, [handler = std::exchange(drained_, nullptr)] { handler(true); });
 }
 
-// How much was read; 0: nothing is there now, or the stream has ended.
+// Returns the number of bytes read; 0: nothing is there now, or the stream has ended.
 std::size_t OutputPump::read_once(const SourcePointer& source) {
   error_code error;
   const std::size_t length = source->reader.read_some(asio::buffer(buffer_.get(), k_read_size), error);
@@ -371,7 +371,7 @@ void OutputPump::take(const SourcePointer& source, std::string_view text) {
   if (source->treatment.shown) show(*source, text);
 }
 
-// All that is in the pipe now; no more, since a descendant of the worker may write for ever.
+// Reads all that is in the pipe now; no more, since a descendant of the worker may write for ever.
 void OutputPump::read_rest(const SourcePointer& source) {
   std::size_t left = os::pipe_capacity(source->reader.native_handle());
   while (left > 0) {
@@ -402,7 +402,7 @@ void OutputPump::wait_for_grace(const SourcePointer& source, Milliseconds grace)
 void OutputPump::end(const SourcePointer& source) {
   source->reader.close();
   source->grace_timer.cancel();
-  source->treatment.is_behind = nullptr;  // it keeps the copy open
+  source->treatment.is_behind = nullptr;  // this keeps the copy open
   if (const auto copy = std::exchange(source->treatment.copy, nullptr)) copy({});
   --open_;
   tell_left_out(*source, os::now());

@@ -35,7 +35,7 @@
 
 namespace ddprun::streams {
 
-// What happens to a stream beside being shown.
+// Treatment of a stream.
 struct StreamTreatment {
   enum class Fold { nothing, alike, copies, copied_tracebacks };  // LineFolder's; CopyFolder's
   output::LineLabel label{};                                      // in front of each line
@@ -50,57 +50,59 @@ struct StreamTreatment {
 
 class OutputPump {
  public:
-  // `output`: 1 or 2; its open file's flags are left as they are.
+  // Makes a pump. `output`: 1 or 2; its open file's flags are left as they are.
   OutputPump(boost::asio::io_context& context, int output,
              const supervise::LineMerger::Settings& settings = {});
 
-  // The read end of a worker's pipe. `interactive`: unfinished lines (prompts) are shown too. `remembered`:
-  // how many of its last_lines() are kept. `begun`: what was read of it already.
+  // Adds the read end of a worker's pipe. `interactive`: unfinished lines (prompts) are shown too.
+  // `remembered`: how many of its last_lines() are kept. `begun`: what was read of it already.
   supervise::StreamId add(os::Fd reader, bool interactive = false,
                           std::size_t remembered = supervise::LineTail::k_lines,
                           StreamTreatment treatment = {}, std::string_view begun = {});
-  // The worker has ended. `known` is called once its last_lines() are: at the end of the pipe, or after
-  // `grace` when a descendant of the worker keeps it open, whether or not anything can be written. The stream
-  // stays, for the descendants, until it ends or is closed.
+  // Finishes the stream of a worker that has ended. `known` is called once its last_lines() are: at the end
+  // of the pipe, or after `grace` when a descendant of the worker keeps it open, whether or not anything can
+  // be written. The stream stays, for the descendants, until it ends or is closed.
   void finish(supervise::StreamId stream, Milliseconds grace, std::function<void()> known);
-  // Nobody writes any more whose output counts: the stream ends with its pipe, or after `grace` with what is
-  // in the pipe then. `closed` is called afterwards, and those of finish() before it.
+  // Closes a stream that has no writer any more whose output counts: it ends with its pipe, or after `grace`
+  // with what is in the pipe then. `closed` is called afterwards, and those of finish() before it.
   void close(supervise::StreamId stream, Milliseconds grace, std::function<void()> closed = {});
-  // Nobody asks for its last_lines() any more; calls that are due come first.
+  // Forgets a stream whose last_lines() are not needed any more; calls that are due come first.
   void forget(supervise::StreamId stream);
-  // The streams that are still open end, with what is in them, once nothing has come for `patience` and
+  // Ends the streams that are still open, with what is in them, once nothing has come for `patience` and
   // nothing waits for the reader of our output; `in_any_case`: after that time.
   void end_silent(Milliseconds patience, bool in_any_case);
-  // `output` leads elsewhere now: what is still to be written goes there.
+  // Reopens `output`, which leads elsewhere now: what is still to be written goes there.
   void reopen(int output);
-  // Whole lines of ddprun itself, in order with the workers'.
+  // Inserts whole lines of ddprun itself, in order with the workers'.
   void insert(std::string_view lines);
 
-  // Each calls once. When no stream is left to be read: what is inserted then comes after all of them.
+  // Sets a handler called once, when no stream is left to be read: what is inserted then comes after all of
+  // them.
   void when_read(std::function<void()> handler);
-  // When no stream is left and all is written (true), or after `limit` (false). Without a limit it waits for
-  // the reader as long as that takes.
+  // Sets a handler called once, when no stream is left and all is written (true), or after `limit` (false).
+  // Without a limit it waits for the reader as long as that takes.
   void when_drained(std::optional<Milliseconds> limit, std::function<void(bool complete)> handler);
 
   std::vector<std::string> last_lines(supervise::StreamId stream) const;  // empty when forgotten
   // Streams that are open or whose last_lines() are kept.
   std::size_t streams() const noexcept { return sources_.size(); }
-  // Something was read within this time, or waits for the reader of our output.
+  // Reports whether something was read within this time, or waits for the reader of our output.
   bool is_busy(Milliseconds within) const;
   int error() const noexcept { return sink_.error(); }  // errno of the last failed write; 0: none
-  // When something was read of it last; nothing: never yet, or it is forgotten.
+  // Returns when something was read of it last; nullopt: never yet, or it is forgotten.
   std::optional<TimePoint> last_read(supervise::StreamId stream) const;
   // Calls once for each stream, when it is read from for the first time.
   void when_heard(std::function<void(supervise::StreamId stream)> handler) { heard_ = std::move(handler); }
   // Calls each time before something is written.
   void before_writing(std::function<void()> handler) { before_writing_ = std::move(handler); }
-  // What was written last ends with a line end, or nothing was yet.
+  // Reports whether the last output ended with a line end, or there was none yet.
   bool at_line_start() const noexcept { return at_line_start_; }
   // Calls once, with that errno, when the first write fails.
   void when_failing(std::function<void(int error)> handler) { failing_ = std::move(handler); }
-  // The job goes on without a host that is lost, and so without the rest of its output.
+  // Notes that the job continues without a host that is lost, and so without the rest of its output.
   void allow_lost_hosts() { may_lose_hosts_ = true; }
-  // Why the output is not all that the workers wrote, if it ended now; empty: it is, or its reader has left.
+  // Returns the reason why the output is not all that the workers wrote, if it ended now; empty: it is, or
+  // its reader has left.
   std::string why_incomplete() const;
 
  private:
@@ -136,15 +138,15 @@ class OutputPump {
   boost::asio::steady_timer tick_timer_;
   boost::asio::steady_timer drain_timer_;
   boost::asio::steady_timer silence_timer_;
-  std::optional<TimePoint> tick_at_;  // what tick_timer_ is set to
+  std::optional<TimePoint> tick_at_;  // time that tick_timer_ is set to
   supervise::LineMerger merger_;
   output::LineFolder folder_;
   output::CopyFolder copies_;
   std::map<supervise::StreamId, SourcePointer> sources_;  // until they have ended and are forgotten
-  std::size_t open_ = 0;                                  // of sources_
+  std::size_t open_ = 0;                                  // number of open sources_
   std::unique_ptr<char[]> buffer_;                        // for one read; sources share it
   bool waiting_ = false;                                  // for sink_watch_
-  std::size_t opened_ = 0;                                // how often sink_ was
+  std::size_t opened_ = 0;                                // times that sink_ was opened
   std::size_t cut_off_ = 0;                               // streams that end_silent() ended
   bool may_lose_hosts_ = false;
   int unreadable_ = 0;  // errno of a stream that was not read to its end
@@ -157,7 +159,7 @@ class OutputPump {
   std::function<void(supervise::StreamId)> heard_;
 };
 
-// A sentence for each of them that why_incomplete(); both may be the same pump.
+// Returns a sentence for each of them that is incomplete; both may be the same pump.
 std::vector<std::string> describe_losses(const OutputPump& output, const OutputPump& error,
                                          const std::string& host);
 

@@ -1,5 +1,5 @@
-// Standard output and standard error of this process, into which the output of others goes: one pump where
-// both go to the same file, so that neither splits the other's lines.
+// Standard output and standard error of this process, into which the output of others goes.
+// There is one pump if both go to the same file, so that neither splits the other's lines.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -28,9 +28,9 @@ class OutputPumps {
   const OutputPump& error() const { return separate_error_ ? *separate_error_ : output_; }
   bool are_one() const { return !separate_error_; }
 
-  // Another host's output, from which `begun` was read already; `raw`: unfinished lines are shown.
+  // Adds another host's output, from which `begun` was read already; `raw`: unfinished lines are shown.
   void add_connection(rendezvous::lifeline::Stream stream, os::Fd socket, bool raw, std::string_view begun);
-  // As OutputPump's, for both.
+  // Do as OutputPump's, for both.
   void allow_lost_hosts();
   void before_writing(const std::function<void()>& handler);
   void reopen();

@@ -60,7 +60,7 @@ Actions AgentLifecycle::on_lost(std::string what, std::string hint, bool may_rej
   if (failure_) {
     end_with_own_failure(actions);
   } else if (job_ends_) {
-    // Whoever asked all hosts to stop has killed the coordinator since: that it is gone is no news.
+    // The sender who asked all hosts to stop has killed the coordinator since: its loss is expected.
     end_by_signal(job_ends_->first, job_ends_->second, actions);
   } else {
     actions.push_back(life::SayError{std::move(what), std::move(hint)});
@@ -72,7 +72,8 @@ Actions AgentLifecycle::on_lost(std::string what, std::string hint, bool may_rej
   return actions;
 }
 
-// A person who types the same line on several hosts reads on each what is wrong with it.
+// Reports its own failure if it has not reached the others: a person who types the same line on several hosts
+// reads on each what is wrong with it.
 Actions AgentLifecycle::on_not_heard() {
   Actions actions;
   if (!joined_) say_own_failure(actions);
@@ -123,7 +124,7 @@ Actions AgentLifecycle::on_front_end_lost(TimePoint now) {
   return actions;
 }
 
-// All hosts are to stop; only this one where the others do not know of it yet.
+// Asks for the stop of all hosts; only of this one if the others do not know of it yet.
 void AgentLifecycle::request_stop(int signal, bool whole_tree, Actions& actions) {
   stop_requested_ = true;
   if (!joined_ || link_lost_ || leaves_alone_) return end_by_signal(signal, host_, actions);
@@ -132,7 +133,7 @@ void AgentLifecycle::request_stop(int signal, bool whole_tree, Actions& actions)
 
 // ---- workers
 
-// The worker had the signal; those of other hosts get it from the coordinator.
+// Requests the stop. The worker had the signal; those of other hosts get it from the coordinator.
 Actions AgentLifecycle::on_request(int signal) {
   Actions actions{life::StopWorkers{signal}};
   request_stop(signal, false, actions);
@@ -147,7 +148,7 @@ Actions AgentLifecycle::on_workers(const Workers& workers) {
   return actions;
 }
 
-// Once, when nothing of the attempt is left and its failure, if any, has been told.
+// Answers a stop, once, when nothing of the attempt is left and its failure, if any, has been reported.
 void AgentLifecycle::answer_stop(const Workers& workers, Actions& actions) {
   if (!asked_to_stop_ || link_lost_) return;
   const bool lost = workers.stuck && !workers.traced;
@@ -191,7 +192,7 @@ void AgentLifecycle::end_by_signal(int signal, const std::string& host, Actions&
   end(cause, actions);
 }
 
-// The others could not be told, or did not want to hear it.
+// Ends with this agent's own failure: the others could not be told, or refused to hear it.
 void AgentLifecycle::end_with_own_failure(Actions& actions) {
   say_own_failure(actions);
   Cause cause;
@@ -258,7 +259,7 @@ void AgentLifecycle::say_report(Actions& actions) {
   if (!report_.empty()) actions.push_back(life::SayError{std::exchange(report_, {}), {}});
 }
 
-// What was being waited for may never come now.
+// Ends the agent's part, since the events it was waiting for may never come now.
 Actions AgentLifecycle::on_exception(std::string what) {
   Actions actions;
   if (phase_ == Phase::taking_part) {

@@ -1,5 +1,6 @@
-// One agent between its coordinator, the signals that reach it and its workers: when it takes part, when the
-// job is over for it, and how it leaves. A state machine that calls nothing.
+// One agent between its coordinator, the signals that reach it and its workers, as a state machine.
+// It decides when the agent takes part, when the job is over for it, and how it leaves. It calls nothing.
+// A state machine that calls nothing.
 //
 // States:  taking part ──end──► ending ──nothing of ours runs──► reading ──► writing ──► left
 //
@@ -44,10 +45,10 @@ struct TellFirstStop {};  // a stop signal has come, before the job ends by it
 struct StopWorkers {
   int signal;
   bool hurry = false;
-  bool undecided = false;  // whether they have it already is told by the signal ledger
+  bool undecided = false;  // the signal ledger decides whether they have it already
   bool of_job = false;     // the job or its attempt ends: what ends from here on was stopped
 };
-struct Judge {  // by the signal ledger
+struct Judge {  // asks the signal ledger for its verdict
   int signal;
   SignalWay way;
   bool maybe_tree;
@@ -62,7 +63,7 @@ struct SendStopped {
 struct SendStuck {
   Attempt attempt;
 };
-struct TakeOutputBack {};  // from the coordinator, which forwards it no more
+struct TakeOutputBack {};  // no longer sent to the coordinator, which forwards it no more
 struct AbandonWorkers {};  // SIGKILL has not ended them
 struct EndGathered {       // other hosts' output
   Milliseconds patience;
@@ -72,9 +73,9 @@ struct ReadOutput {};  // then on_output_read()
 struct WriteOutput {   // then on_output_written(), after `limit` at the latest
   std::optional<Milliseconds> limit;
 };
-struct Rejoin {};        // another coordinator; no worker runs any more
-struct GiveUpOutput {};  // that this agent only passes on
-struct Leave {           // what is still to be written by others has this long
+struct Rejoin {};        // joins another coordinator; no worker runs any more
+struct GiveUpOutput {};  // output that this agent only passes on
+struct Leave {           // gives others this long to write the rest
   std::optional<Milliseconds> limit;
 };
 }  // namespace life
@@ -96,7 +97,8 @@ class AgentLifecycle {
     // host: their workers are killed at once.
     bool others_go_on = false;
   };
-  // Why this agent starts nothing: it joins only to tell the others, in these words.
+  // Failure that keeps this agent from starting anything: it joins only to report it to the others, in these
+  // words.
   struct OwnFailure {
     std::string what;
     std::string hint;
@@ -104,9 +106,9 @@ class AgentLifecycle {
   };
   struct Workers {
     bool idle = true;     // none runs
-    bool settled = true;  // how they ended has been described
+    bool settled = true;  // all ends are described
     bool stuck = false;   // SIGKILL has not ended one
-    bool traced = false;  // as a debugger holds it: whoever reads there may let it go
+    bool traced = false;  // in a debugger, whose user may let it go
   };
   using Actions = std::vector<LifeAction>;
 
@@ -116,27 +118,29 @@ class AgentLifecycle {
       : host_(std::move(host)), failure_(std::move(failure)), limits_(limits) {}
 
   // ---- the coordinator
-  void note_found() { found_ = true; }    // it may not have answered yet
-  void note_joined() { joined_ = true; }  // it knows this agent
-  // The others wait for the last word of this one.
+  void note_found() { found_ = true; }    // the coordinator may not have answered yet
+  void note_joined() { joined_ = true; }  // the coordinator knows this agent
+  // Notes that this agent coordinates: the others wait for its last word.
   void note_coordinates() {
     told_all_ = false;
     coordinates_ = true;
   }
   void note_told_all() { told_all_ = true; }  // no other agent waits for words of this one (any more)
-  // Somebody asked on that host for the end of the job: it goes on under no other coordinator.
+  // Notes that the end of the job was requested on that host: it continues under no other coordinator.
   void note_job_ends(int signal, std::string host) { job_ends_ = {signal, std::move(host)}; }
   bool accepts_start(const Workers& workers) const { return !ending_ && !stop_signal_ && workers.idle; }
   void note_start() { succeeded_ = false; }
-  void note_standby() { succeeded_ = true; }  // the others take part: nothing is left to do here
+  void note_standby() { succeeded_ = true; }  // a spare has nothing to run
   Actions on_refused(std::string what, std::string hint);
-  // `whole_tree`: where the signal came, a scheduler sent it to all processes; it may be about to here.
+  // Stops. `whole_tree`: a scheduler sent the signal to all processes of the host where it came; it may be
+  // about to here.
   Actions on_stop(Attempt attempt, int signal, bool whole_tree);
-  // No coordinator that works says so before all workers have succeeded.
+  // Reports whether the cause is plausible: success counts only if our own workers have succeeded, since no
+  // sound coordinator claims it before.
   bool believes(const Cause& cause) const { return cause.kind != Cause::Kind::success || succeeded_; }
-  // `report`: what this agent is to say of it, if it is the one.
+  // Finishes. `report`: the text that this agent prints, if it is the one.
   Actions on_finish(const Cause& cause, std::string report);
-  // `may_rejoin`: another agent may take over, this one included.
+  // Notes the loss of the coordinator. `may_rejoin`: another agent may take over, this one included.
   Actions on_lost(std::string what, std::string hint, bool may_rejoin = false);
   Actions on_not_heard();  // the coordinator has not answered for a while
 
@@ -144,21 +148,22 @@ class AgentLifecycle {
   Actions on_stop_signal(int signal, SignalWay way, bool maybe_tree, bool by_person, TimePoint now);
   Actions on_verdict(const SignalLedger::Verdict& verdict);
   Actions on_front_end_lost(TimePoint now);
-  void note_explained() { explained_ = true; }  // why it stops has been said already, by another ddprun
+  void note_explained() { explained_ = true; }  // another ddprun has reported the reason already
 
   // ---- workers
   void note_succeeded() { succeeded_ = true; }  // all of this attempt
-  Actions on_request(int signal);  // a worker's death by it shows that somebody wants the job to end
+  Actions on_request(int signal);               // a worker's death by it shows that the job is to end
   Actions on_workers(const Workers& workers);
 
   // ---- the end
   Actions on_output_read();
   Actions on_output_written();
   Actions on_exception(std::string what);  // in the agent itself; once it has left, it just ends
-  void note_loss();                        // of output: no success, but a failure before it counts more
+  void note_loss();                        // no success, but an earlier failure counts more
 
-  // Once all is written. Several launchers (PRRTE, Open MPI, srun -K) end the whole job as soon as one
-  // process fails, and with it a coordinator that is still about to say why.
+  // Reports whether it waits, once all is written, for the coordinator's process to end first. Several
+  // launchers (PRRTE, Open MPI, srun -K) end the whole job as soon as one process fails, and with it a
+  // coordinator that is still about to say why.
   bool lets_coordinator_end_first() const {
     return exit_code_ != 0 && joined_ && !coordinates_ && !link_lost_ && !hurried_;
   }
@@ -194,7 +199,7 @@ class AgentLifecycle {
   bool joined_ = false;
   bool link_lost_ = false;
   bool rejoining_ = false;  // once no worker runs any more
-  bool rejoined_ = false;   // it has had a coordinator before this one
+  bool rejoined_ = false;   // had a coordinator before this one
   bool told_all_ = false;
   bool succeeded_ = false;
   bool failure_said_ = false;
@@ -204,9 +209,9 @@ class AgentLifecycle {
   bool stop_requested_ = false;
   bool hurried_ = false;
   bool stuck_told_ = false;
-  std::optional<Attempt> asked_to_stop_;                 // and not answered
-  std::optional<int> stop_signal_;                       // the first that came here
-  std::optional<std::pair<int, std::string>> job_ends_;  // by this signal, which came to this host
+  std::optional<Attempt> asked_to_stop_;                 // attempt to be stopped, not answered yet
+  std::optional<int> stop_signal_;                       // first signal that came here
+  std::optional<std::pair<int, std::string>> job_ends_;  // signal that ends the job, and host it came to
   TimePoint last_stop_signal_;
   std::optional<Cause> ending_;
   std::string report_;

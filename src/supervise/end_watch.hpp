@@ -1,10 +1,9 @@
-// When the workers are warned that the scheduler ends the job soon (--signal-before-end), and how well its
-// end is known until then. A state machine that calls nothing.
+// Warning of the workers before the scheduler ends the job (--signal-before-end).
+// A state machine that calls nothing. It also decides how well the end of the job is known until then.
 //
 // States:  not begun ──start──► asking ◄──► waiting ──► warned
 //
-//   asking   the scheduler is asked how long the job may still run: at the start, where the job's variables
-//   do
+//   asking   the scheduler is asked how long the job may still run: at the start, if the job's variables do
 //            not say it, and again shortly before the answer matters, since a time limit can be changed while
 //            a job runs. Without an answer what was known before counts.
 //   waiting  until the scheduler is to be asked again, or the workers are to be warned.
@@ -24,7 +23,7 @@
 
 namespace ddprun::supervise {
 
-// As people say it of what is left: "45 s", "2 min", "23 h 59 min".
+// Describes the time left as people write it: "45 s", "2 min", "23 h 59 min".
 std::string describe_left(Milliseconds left);
 
 class EndWatch {
@@ -36,13 +35,13 @@ class EndWatch {
   struct Warn {
     Milliseconds left;
   };
-  struct SayUnknown {};  // nothing can be done at a time that is not known
+  struct SayUnknown {};  // an unknown time cannot be acted on
   using Action = std::variant<Ask, Know, Warn, SayUnknown>;
   using Actions = std::vector<Action>;
 
   explicit EndWatch(const options::TimeLimitOptions& options);
 
-  // The workers start; `left`: as the job's variables say. What comes after the first one is ignored.
+  // Notes that the workers start; `left`: as the job's variables say. Calls after the first one are ignored.
   Actions on_start(std::optional<Milliseconds> left, TimePoint now);
   Actions on_answer(std::optional<Milliseconds> left, TimePoint now);
   Actions on_time(TimePoint now);

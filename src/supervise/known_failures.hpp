@@ -1,5 +1,5 @@
-// What well-known last words of a worker mean, and what to do about them: a table, each row of which has a
-// recorded or constructed example under tests/data/failures.
+// Well-known last words of a worker, with their meaning and remedy.
+// They are a table, each row of which has a recorded or constructed example under tests/data/failures.
 #pragma once
 
 #include <array>
@@ -17,23 +17,23 @@ namespace ddprun::supervise {
 inline constexpr std::size_t k_all_lines = std::numeric_limits<std::size_t>::max();
 
 struct KnownFailure {
-  std::string_view name;  // of its example: tests/data/failures/NAME.txt
+  std::string_view name;  // name of its example: tests/data/failures/NAME.txt
   // Any of these is a part of one of the last lines, or of the error file. All empty: it ran out of memory,
   // or was killed by `signal`.
   std::array<std::string_view, 5> texts;
   std::string_view meaning;
   std::string_view remedy;
-  std::size_t lines = k_all_lines;  // of how many lines that are not empty, counted from the end
+  std::size_t lines = k_all_lines;  // number of nonempty lines searched, from the end
   int least_world_size = 1;         // the smallest world in which this is the usual cause
   int signal = 0;
   bool (*shown_by)(const std::vector<std::string>& lines) = nullptr;  // else by more than one line
 };
 
-// Where several rows fit, the first counts.
+// Return the table, and its rows that fit a failure; if several fit, the first counts.
 std::span<const KnownFailure> known_failures();
 std::vector<const KnownFailure*> find_known_failures(const Failure& failure, int world_size);
 
-// A hint for the report, from the worker's last lines and its error file; empty where none is known.
+// Returns a hint for the report, from the worker's last lines and its error file; empty if none is known.
 // `world_size` is that of the attempt: some endings have a usual cause in larger worlds only.
 std::string find_failure_hint(const Failure& failure, int world_size);
 

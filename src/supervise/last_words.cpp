@@ -10,7 +10,7 @@ namespace ddprun::supervise {
 
 namespace {
 
-// torch puts "[rank3]: " before each line of an uncaught exception.
+// Removes the "[rank3]: " that torch puts before each line of an uncaught exception.
 std::string_view without_rank(std::string_view line) {
   const std::size_t end = line.find("]: ");
   return line.starts_with("[rank") && end != std::string_view::npos ? line.substr(end + 3) : line;
@@ -18,7 +18,7 @@ std::string_view without_rank(std::string_view line) {
 
 bool is_indented(std::string_view line) { return line.starts_with(' ') && !trim(line).empty(); }
 
-// Whether the indented lines up to here are of a traceback: "  File "train.py", line 3".
+// Reports whether the indented lines up to here are of a traceback: "  File "train.py", line 3".
 bool ends_frames(const std::vector<std::string>& lines, std::size_t last) {
   for (std::size_t i = last + 1; i-- > 0;) {
     const std::string_view line = without_rank(lines[i]);

@@ -1,4 +1,4 @@
-// What a worker said at its end, so that two failures can be compared.
+// Last words of a worker, reduced so that two failures can be compared.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace ddprun::supervise {
 std::vector<std::string> without_crash(std::vector<std::string> lines);
 // The lines of its error file, then its last lines without_crash().
 std::vector<std::string> words_of(const Failure& failure);
-// The last line of them that is not blank.
+// Returns the last line of them that is not blank.
 std::string last_words(const Failure& failure);
-// The exception of a Python traceback, which other lines may follow (torch warns of a process group that was
-// not destroyed), else last_words().
+// Returns the exception of a Python traceback, which other lines may follow (torch warns of a process group
+// that was not destroyed), else last_words().
 std::string error_words(const Failure& failure);
 
-// Ranks, pids, times and addresses differ between failures that are otherwise the same.
+// Removes ranks, pids, times and addresses, which differ between failures that are otherwise the same.
 std::string without_numbers(std::string text);
 
 }  // namespace ddprun::supervise

@@ -13,12 +13,12 @@ constexpr std::string_view k_cut_at_width = "\x1b[?7l", k_wrap_at_width = "\x1b[
 
 bool ends_piece(char c) { return c == '\n' || c == '\r'; }
 
-// Of the text up to its last line end; from the back, where that usually is.
+// Returns the length up to the last line end, searched from the back, as it is usually there.
 std::size_t ended_length(std::string_view text) {
   return static_cast<std::size_t>(text.rend() - std::find_if(text.rbegin(), text.rend(), ends_piece));
 }
 
-// Of a line up to its last '\r' that is not part of its end.
+// Returns the length up to the last '\r' that is not part of the line's end.
 std::size_t length_of_frames(std::string_view line, bool whole) {
   const std::size_t end = line.size() - (whole ? (line.ends_with("\r\n") ? 2 : 1) : 0);
   return line.substr(0, end).rfind('\r') + 1;  // npos + 1 is 0
@@ -107,7 +107,7 @@ bool LineMerger::has_room(StreamId stream) const {
          found->second.held.size() < k_held_portions * settings_.long_line;
 }
 
-// The writer is not read while the backlog is full, so it cannot end its line.
+// Reports whether the writer cannot end its line: it is not read while the backlog is full.
 bool LineMerger::time_stands_still() const { return full() && line_length_ <= settings_.longest_line; }
 
 bool LineMerger::must_wait(StreamId stream, TimePoint now) const {
@@ -120,8 +120,8 @@ std::size_t LineMerger::ready_length(const Stream& stream) const {
   return stream.closed || unfinished > settings_.long_line ? stream.held.size() : stream.ended;
 }
 
-// Whole lines that nobody is before: as settle() would, but without a copy. On a terminal the parts of a line
-// are looked at together.
+// Reports whether a text can be passed on at once, as settle() would, but without a copy. On a terminal the
+// parts of a line are looked at together.
 bool LineMerger::goes_on_at_once(StreamId id, const Stream& stream, std::size_t unfinished,
                                  TimePoint now) const {
   return waiting_.empty() && stream.ended == 0 && !stream.closed && !settings_.terminal &&
@@ -157,7 +157,7 @@ void LineMerger::pass_on_waiting(TimePoint now) {
 }
 
 void LineMerger::settle(StreamId changed, TimePoint now) {
-  // Whoever is in the middle of a line goes first: its end lets the others go on.
+  // A stream in the middle of a line goes first: its end lets the others continue.
   const bool was_writing = is_writing(changed);
   if (was_writing) pass_on(changed, now);
   pass_on_waiting(now);
@@ -176,7 +176,8 @@ void LineMerger::append(std::optional<StreamId> from, std::string_view text, boo
   stream->labeller.append(output_, text, stream->label.at(since_1970 % std::chrono::hours(24)));
 }
 
-// A frame that is longer than the terminal is wide would be two lines, of which '\r' rewrites one.
+// Appends frames. One that is longer than the terminal is wide would be two lines, of which '\r' rewrites
+// one.
 void LineMerger::append_frames(std::optional<StreamId> from, std::string_view text, bool another,
                                TimePoint now) {
   bool& rewrites = from ? streams_.at(*from).rewrites : on_frame_;
@@ -198,7 +199,7 @@ void LineMerger::append_frames(std::optional<StreamId> from, std::string_view te
   on_frame_ = rewrites;
 }
 
-// Somebody else writes next.
+// Leaves the line: another stream writes next.
 void LineMerger::leave_line() {
   if (on_frame_)
     output_ += k_erase_line;
@@ -207,7 +208,7 @@ void LineMerger::leave_line() {
   on_frame_ = false;
 }
 
-// `ended`: the length of the text up to its last line end.
+// Writes a text. `ended`: its length up to its last line end.
 void LineMerger::write(std::optional<StreamId> from, std::string_view text, std::size_t ended,
                        TimePoint now) {
   if (text.empty()) return;

@@ -11,8 +11,8 @@
 //   last line without end   is passed on when its stream closes.
 //   interactive stream      passes an unfinished line on (a prompt) once nothing was added for `idle`.
 //
-// After any of these, and where insert() comes between, the output stands in the middle of a line. If
-// somebody else writes next, a '\n' that no stream wrote is put between; beside labels it is the only byte
+// After any of these, and where insert() comes between, the output stands in the middle of a line. If another
+// stream writes next, a '\n' that no stream wrote is put between; beside labels it is the only byte
 // ever added.
 //
 // On a terminal a line that is rewritten with '\r' (a frame of a progress bar) is erased where another stream
@@ -54,28 +54,28 @@ class LineMerger {
     Milliseconds patience{1000};
     Milliseconds idle{100};
     bool terminal = false;       // the output is one that knows escape sequences
-    Milliseconds wall_clock{0};  // what a TimePoint lacks to the time since 1970, for labels
+    Milliseconds wall_clock{0};  // Unix time minus TimePoint, for labels
   };
 
   LineMerger() = default;
   explicit LineMerger(const Settings& settings) : settings_(settings) {}
 
-  // `label` stands in front of each of its lines.
+  // Opens a stream; `label` stands in front of each of its lines.
   StreamId open(bool interactive = false, output::LineLabel label = {});
   void add(StreamId stream, std::string_view text, TimePoint now);  // also without room; then it is held
-  // The stream has ended. It is forgotten once all of it was passed on.
+  // Closes a stream that has ended. It is forgotten once all of it was passed on.
   void close(StreamId stream, TimePoint now);
-  // The launcher's own whole lines: waits for nobody.
+  // Inserts the launcher's own whole lines, without waiting.
   void insert(std::string_view lines, TimePoint now);
 
-  // When tick() has something to do; nothing: not before another event.
+  // Returns when tick() has something to do; nullopt: not before another event.
   std::optional<TimePoint> next_tick() const;
   void tick(TimePoint now);
 
-  // What may be written now, and how much of it was.
+  // Returns the text that may be written now; take() removes what was written of it.
   std::string_view output() const { return std::string_view(output_).substr(taken_); }
   void take(std::size_t length, TimePoint now);
-  // Whether the stream should be read; not one that has ended.
+  // Reports whether the stream should be read; false for one that has ended.
   bool has_room(StreamId stream) const;
   std::size_t streams() const { return streams_.size(); }  // open, or not passed on completely
 
@@ -85,11 +85,11 @@ class LineMerger {
     output::LineLabel label{};
     output::Labeller labeller{};
     bool closed = false;
-    bool rewrites = false;  // its line with '\r'
+    bool rewrites = false;  // rewrites its line with '\r'
     bool waiting = false;   // is in waiting_
     std::string held;       // not passed on yet
     std::size_t ended = 0;  // bytes of `held` up to its last line end
-    TimePoint changed{};    // when text was added last
+    TimePoint changed{};    // time of the last text added
   };
 
   bool full() const { return output_.size() - taken_ >= settings_.backlog; }
@@ -108,15 +108,15 @@ class LineMerger {
 
   Settings settings_;
   std::map<StreamId, Stream> streams_;
-  std::deque<StreamId> waiting_;  // whose text is ready, but another has the output; the first to wait first
+  std::deque<StreamId> waiting_;  // streams with text ready while another has the output; first come first
   StreamId next_{0};
   std::string output_;
-  std::size_t taken_ = 0;  // of output_
-  // Where the output stands: in the middle of a line of this stream.
+  std::size_t taken_ = 0;  // bytes of output_ already written
+  // State of the output: in the middle of a line of writer_.
   bool mid_line_ = false;
   bool on_frame_ = false;  // the line holds text that is rewritten with '\r'
   std::optional<StreamId> writer_;
-  std::size_t line_length_ = 0;              // of the unfinished line
+  std::size_t line_length_ = 0;              // length of the unfinished line
   std::optional<TimePoint> reserved_until_;  // the writer has the output to itself; set only in mid-line
 };
 

@@ -5,7 +5,7 @@
 namespace ddprun::supervise {
 
 void LineTail::add(std::string_view text) {
-  // Of a flood only its end matters: skip all but the last lines before looking at every byte.
+  // A flood matters only by its end: skip all but the last lines before looking at every byte.
   std::size_t start = text.size();
   for (std::size_t ends = 0; start > 0; --start) {
     if (text[start - 1] == '\n' && ++ends > limit_) break;

@@ -17,8 +17,8 @@ class LineTail {
   explicit LineTail(std::size_t lines = k_lines) : limit_(lines) {}
 
   void add(std::string_view text);
-  // Oldest first, the unfinished last one too; without line ends. Text after a '\r' replaces what was before
-  // it on its line, so of a progress bar only the last state stays.
+  // Returns the lines, oldest first, the unfinished last one too; without line ends. Text after a '\r'
+  // replaces what was before it on its line, so of a progress bar only the last state stays.
   std::vector<std::string> lines() const;
 
  private:

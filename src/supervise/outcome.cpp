@@ -27,7 +27,8 @@ std::string describe_errno(int number) {
   return number == ENOENT ? "no such file" : lower_first(std::strerror(number));
 }
 
-// It is named only where its own words say that it had failed.
+// Reports whether the rank was about to end by itself when it was stopped: it is named only if its own words
+// say that it had failed.
 bool stopped_while_ending(const Failure& failure) {
   return failure.after_stop && failure.status.kind == ExitStatus::Kind::signalled &&
          failure.out_of_memory.empty() &&

@@ -1,4 +1,4 @@
-// How workers end, and how the job ends.
+// Ends of workers, and of the job.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace ddprun::supervise {
 
-// The code a launcher gives on: the exit code, 128+n for a signal, 126/127 for a program that cannot start,
-// 125 for a start that ddprun could not prepare.
+// Returns the code that a launcher passes on: the exit code, 128+n for a signal, 126/127 for a program that
+// cannot start, 125 for a start that ddprun could not prepare.
 int exit_code_of(const ExitStatus& status);
 
-// One worker's failure with what helps to understand it.
+// Failure of one worker, with facts that help to understand it.
 struct Failure {
   Attempt attempt;
   GlobalRank rank;
@@ -27,23 +27,24 @@ struct Failure {
   std::int64_t unix_milliseconds = 0;   // on its host
   std::string message;                  // from the worker's error file; may be empty
   std::size_t message_cut = 0;          // bytes that were there before `message` begins
-  std::vector<std::string> last_lines;  // of its stderr, else stdout
-  std::string hint;             // what to do about it, where that is known (supervise/known_failures.hpp)
-  std::string gpu{};            // what it had of the visible devices: "3", "GPU-5c2f..."; empty: none
-  std::string out_of_memory{};  // who killed it for memory: "the cgroup's limit of 4.0 GiB"; empty: nobody
+  std::vector<std::string> last_lines;  // last lines of its stderr, else of its stdout
+  std::string hint;                     // remedy, if known (supervise/known_failures.hpp)
+  std::string gpu{};                    // its share of the visible devices: "3", "GPU-5c2f..."; empty: none
+  std::string out_of_memory{};  // limit it was killed at: "the cgroup's limit of 4.0 GiB"; empty: none
   std::string environment{};    // "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3", as far as it is known
-  std::string log_file{};       // where all it wrote is kept; empty: nowhere
+  std::string log_file{};       // file with all that it wrote; empty: none
   std::string because{};        // "rank 1 on n1 had exited with code 0 0.1 s before": what others show of it
-  std::string collective{};  // that it was in, as torch's flight recorder shows: "all_reduce #7 (10 float)"
-  bool after_stop = false;   // it ended after it was told to stop
+  std::string
+      collective{};         // the one it was in, as torch's flight recorder shows: "all_reduce #7 (10 float)"
+  bool after_stop = false;  // it ended after it was told to stop
   std::vector<int> alike{};  // other ranks that ended in the same way
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-// The same, but 1 for one that was stopped before it could exit by itself.
+// Returns the same, but 1 for one that was stopped before it could exit by itself.
 int exit_code_of(const Failure& failure);
 
-// Why the whole job stopped; the first cause wins.
+// Cause of the whole job's end; the first one counts.
 struct Cause {
   enum class Kind { success, worker_failed, stopped_by_signal, agent_lost, deadline, launcher_failed };
   Kind kind = Kind::success;
@@ -54,7 +55,7 @@ struct Cause {
   // the number of them (RestartDecision::why); stopped_by_signal: who sent it, or why the scheduler ended the
   // job ("job 29 reached its time limit of 01:00:00"), where that is known
   std::string detail;
-  std::string hint{};  // what to do about it
+  std::string hint{};  // remedy
   int exit_code = 0;   // launcher_failed: if not k_exit_own_failure
   friend bool operator==(const Cause&, const Cause&) = default;
 };
@@ -62,7 +63,8 @@ struct Cause {
 int exit_code_of(const Cause& cause);
 
 std::string describe(const ExitStatus& status);  // "exited with code 1"; not for one that did not start
-// One sentence: "rank 3 on n2 exited with code 1", "rank 0 on n1 was killed by SIGSEGV (core dumped)".
+// Returns one sentence: "rank 3 on n2 exited with code 1", "rank 0 on n1 was killed by SIGSEGV (core
+// dumped)".
 std::string describe(const Failure& failure);
 std::string describe(const Cause& cause);
 

@@ -1,6 +1,6 @@
-// Which workers of this host are sent the warning of --signal-before-end, and when: each once, as soon as its
-// main process handles the signal, since it would end a process that does not. A worker that has just started
-// gets it once its script has set its handler.
+// Delivery of the warning of --signal-before-end to the workers of this host.
+// Each worker gets it once, as soon as its main process handles the signal, since it would end a process that
+// does not. A worker that has just started gets it once its script has set its handler.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace ddprun::supervise {
 
-// Whether a process handles or blocks the signal, by /proc/PID/status: SigCgt and SigBlk. One that blocks it
-// takes it by sigwait or signalfd, or handles it later.
+// Reports whether a process handles or blocks the signal, by /proc/PID/status: SigCgt and SigBlk. One that
+// blocks it takes it by sigwait or signalfd, or handles it later.
 bool handles_signal(std::string_view status, int signal);
 
 class PendingWarning {
@@ -22,13 +22,13 @@ class PendingWarning {
   enum class Worker { gone, deaf, ready };  // deaf: it does not handle the signal (yet)
   struct Step {
     std::vector<std::size_t> send;
-    std::vector<std::size_t> tell;  // that they have not had it, for they do not handle it; once
+    std::vector<std::size_t> tell;  // workers to report, once, as not warned: they do not handle the signal
   };
 
   void begin(std::size_t workers, TimePoint now);
   void end() { pending_.clear(); }
   Step look(const std::function<Worker(std::size_t)>& state, TimePoint now);
-  // When to look again; nothing where all have it.
+  // Returns when to look again; nullopt if all have it.
   std::optional<TimePoint> deadline() const { return pending_.empty() ? std::nullopt : next_; }
 
  private:

@@ -1,6 +1,6 @@
-// Which signals a worker gets that somebody sends to it directly, again and again: one end of a job is one
-// signal to it, whoever sends it. A handler that writes a checkpoint would else begin a second one in the
-// middle of the first.
+// Filter of repeated signals that are sent to a worker directly.
+// One end of a job is one signal to a worker, from any sender and however often. Otherwise a handler that
+// writes a checkpoint would begin a second one in the middle of the first.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,12 @@ namespace ddprun::supervise {
 
 class RepeatedSignals {
  public:
-  // `stops`: the signals that ask to end. `grace`: what a worker has for its end, from the first of them on.
+  // Makes a filter. `stops`: the signals that ask to end. `grace`: time that a worker has for its end, from
+  // the first of them on.
   RepeatedSignals(std::vector<int> stops, Milliseconds grace) : stops_(std::move(stops)), grace_(grace) {}
 
-  // Whether it gets this one: any other signal, and each request to end once within the grace.
+  // Reports whether the worker gets this signal: any other one, and each request to end once within the
+  // grace.
   bool passes(int number, TimePoint now) {
     if (std::find(stops_.begin(), stops_.end(), number) == stops_.end()) return true;
     const auto [entry, first] = passed_.try_emplace(number, now);

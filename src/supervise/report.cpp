@@ -51,9 +51,9 @@ std::string quoted_block(const std::string& heading, const std::vector<std::stri
   return text;
 }
 
-// The last lines of it, since a traceback ends with its exception; says so where others were before.
+// Returns the last lines of it, since a traceback ends with its exception; says so if others were before.
 std::string quoted_message(const Failure& failure) {
-  // Its first line may be one that is indented.
+  // The first line may be indented.
   const std::size_t end = failure.message.find_last_not_of(" \t\r\n") + 1;
   std::vector<std::string> lines = split(failure.message.substr(0, end), '\n');
   std::size_t cut = failure.message_cut;
@@ -67,7 +67,8 @@ std::string quoted_message(const Failure& failure) {
   return quoted_block(hung ? "where the ranks are:" : "its error:", lines);
 }
 
-// "rank 0 on n1 exited with code 1 (attempts 0-2)": each one once, as long as they follow one another.
+// Returns "rank 0 on n1 exited with code 1 (attempts 0-2)": each one once, as long as they follow one
+// another.
 std::vector<std::string> describe_alike(const std::vector<Failure>& failures) {
   std::vector<std::string> texts;
   for (auto next = failures.begin(); next != failures.end();) {
@@ -148,7 +149,7 @@ std::string render_restarts(const UsedRestarts& restarts, const Cause& cause) {
       causes.erase(causes.begin(), causes.end() - static_cast<std::ptrdiff_t>(shown));
       if (!causes.empty()) heading += ", at last";
     }
-    // Those that a coordinator before this one has made are only counted.
+    // The restarts made by an earlier coordinator are only counted.
     text += heading + (causes.empty() ? "" : ": " + join(causes, ", "));
   }
   if (cause.kind == Cause::Kind::worker_failed && !cause.detail.empty())

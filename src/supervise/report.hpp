@@ -1,4 +1,4 @@
-// What a person reads when a job or an attempt ends badly: the cause in one sentence, then what helps.
+// Report of a job or an attempt that ends badly: the cause in one sentence, then what helps.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +12,31 @@
 
 namespace ddprun::supervise {
 
-// Lines without the "ddprun: " in front of the first; at most one screen. Text that came from workers or
-// peers is made printable. Empty for success.
+// Renders lines without the "ddprun: " in front of the first; at most one screen. Text that came from workers
+// or peers is made printable. Empty for success.
 std::string render_report(const Cause& cause, const UsedRestarts& restarts);
 
-// What stands under it: failures that ended by themselves as well, and who was stopped. Each line begins with
-// a line end.
+// Renders the lines under the report: failures that ended by themselves as well, and ranks that were stopped.
+// Each line begins with a line end.
 std::string render_others(const std::vector<Failure>& others, const std::vector<int>& victims);
 
-// Of a job that a signal stopped: "ranks 4-7 had ended, ranks 0-3 were running".
+// Describes a job that a signal stopped: "ranks 4-7 had ended, ranks 0-3 were running".
 std::string describe_running(const std::vector<int>& running, int world_size);
 
-// And under that: which restarts were made, and why there was no other one. Each line begins with a line end;
-// empty for success and where there is nothing to say.
+// Renders the lines under that: which restarts were made, and why there was no other one. Each line begins
+// with a line end; empty for success and if there is nothing to say.
 std::string render_restarts(const UsedRestarts& restarts, const Cause& cause);
 
-// What is said at once where ^C is typed: "waiting up to 30 s for the workers to stop; ..."
+// Returns the message that follows ^C at once: "waiting up to 30 s for the workers to stop; ..."
 std::string describe_wait_after_key(Milliseconds grace);
 
 std::string name_ranks(const std::vector<int>& ranks);  // ascending: "ranks 0-3,5-511"
 
-// What was done about --requeue.
+// Outcome of --requeue.
 struct Requeuing {
   bool asked = false;
   std::string what{};     // the sentence that is printed
-  std::string refusal{};  // of the scheduler; empty: it has not refused
+  std::string refusal{};  // answer of the scheduler; empty: it has not refused
 };
 
 // A rank that was found to hang, and the job went on (--on-hang report).
@@ -52,40 +52,42 @@ struct Hang {
 // "found at 2026-11-29 10:33:21 UTC, after which the job went on: rank 1 on n2 hangs: ..."
 std::string describe(const Hang& hang);
 
-// What --report writes: the end of a job as one JSON object.
+// End of the job as --report writes it, in one JSON object.
 struct JobEnd {
   Cause cause;
   std::vector<Failure> others;
   std::vector<int> victims;
   std::vector<std::string> remarks;
   std::string job;   // TORCHELASTIC_RUN_ID
-  std::string host;  // that wrote it
+  std::string host;  // host that wrote it
   int world_size = 0;
   int nodes = 0;
   int attempts = 1;
   int restarts = 0;
   int max_restarts = 0;
-  std::vector<Failure> restarted{};  // what the restarts were made for
+  std::vector<Failure> restarted{};  // failures that the restarts answered
   std::vector<KilledRanks> killed{};
   std::int64_t began = 0;  // Unix milliseconds
   std::int64_t ended = 0;
-  int scheduler_restarts = 0;            // how often the scheduler had started the job before
+  int scheduler_restarts = 0;            // number of times that the scheduler had started the job before
   std::vector<Hang> hangs{};             // in the order in which they were found
-  std::optional<Requeuing> requeuing{};  // nothing: not asked for
+  std::optional<Requeuing> requeuing{};  // unset: not asked for
 };
 std::string render_report_json(const JobEnd& end);
 
-// What a worker wrote about its own failure: torch's @record leaves JSON in $TORCHELASTIC_ERROR_FILE
-// (torch/distributed/elastic/multiprocessing/errors/error_handler.py). The traceback where there is one, else
-// the message; empty for anything that is not such a file (a worker may have died while writing it).
+// Returns the message that a worker wrote about its own failure: torch's @record leaves JSON in
+// $TORCHELASTIC_ERROR_FILE (torch/distributed/elastic/multiprocessing/errors/error_handler.py). The traceback
+// if there is one, else the message; empty for anything that is not such a file (a worker may have died while
+// writing it).
 std::string parse_error_file(const std::string& text);
 
-// What torchrun would have left for a launcher around it: the worker's own error where it wrote one.
+// Returns the error file that torchrun would have left for a launcher around it: the worker's own error if it
+// wrote one.
 std::string render_error_file(const Cause& cause);
 
-// "rank 3 on n2 exited with code 1; starting all workers again", or "again in 4 s".
+// Returns "rank 3 on n2 exited with code 1; starting all workers again", or "again in 4 s".
 std::string describe_restart(const Failure& cause, Milliseconds delay);
-// The same with " (restart 1 of 3)".
+// Returns the same with " (restart 1 of 3)".
 std::string render_restart(const Failure& cause, int number, int max_restarts, Milliseconds delay);
 
 }  // namespace ddprun::supervise

@@ -167,7 +167,7 @@ std::string render_error_file(const Cause& cause) {
   const std::string own = error_of_traceback(failure.message);
   std::string traceback = failure.message.empty() ? join(failure.last_lines, "\n") : failure.message;
   const std::string seconds = std::to_string(failure.unix_milliseconds / 1000);
-  // Of a worker's failure the traceback says more.
+  // The traceback explains a worker's failure better than a description.
   const bool by_worker = cause.kind == Cause::Kind::worker_failed;
   const std::string described = describe(cause);
   const std::string hint = by_worker || cause.hint.empty() ? "" : "\nhint: " + cause.hint;

@@ -11,7 +11,7 @@ namespace ddprun::supervise {
 
 namespace {
 
-// Why the job should run again; empty where it should not.
+// Returns the reason why the job should run again; empty if it should not.
 std::string find_reason(const options::TimeLimitOptions& options, const Cause& cause,
                         const RequeueFacts& facts) {
   using enum Cause::Kind;
@@ -24,7 +24,7 @@ std::string find_reason(const options::TimeLimitOptions& options, const Cause& c
   if (failed || cause.kind == success) return "its workers ended after " + options::signal_name(signal);
   if (cause.kind != stopped_by_signal) return {};
   if (facts.at_time_limit) return "it reached its time limit";
-  // By a worker that lets the warning end it.
+  // A worker without a handler ends by the warning itself.
   const bool by_warning = cause.signal == signal && cause.detail.empty();
   return by_warning ? "its workers ended after " + options::signal_name(signal) : std::string();
 }

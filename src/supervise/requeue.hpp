@@ -1,4 +1,4 @@
-// Whether the scheduler is asked to run the job again (--requeue), and how.
+// Decision whether the scheduler is asked to run the job again (--requeue), and how.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace ddprun::supervise {
 
-// How the job ended, as far as it matters here.
+// End of the job, as far as it matters here.
 struct RequeueFacts {
   facts::Scheduler scheduler = facts::Scheduler::none;
   std::string job;             // the name by which the scheduler's programs mean it alone; empty: in none
-  bool shown = true;           // those programs show it by that name
-  int restarts = 0;            // how often the scheduler had started the job before
+  bool shown = true;           // the scheduler's programs show it by that name
+  int restarts = 0;            // number of times that the scheduler had started the job before
   bool warned = false;         // the workers had the signal of --signal-before-end
   bool at_time_limit = false;  // stopped_by_signal: the scheduler did it at the job's time limit
 };
@@ -26,16 +26,16 @@ struct RequeueDecision {
   std::string hint;
 };
 
-// The scheduler is asked where the workers ended, with success or not, after the warning, or one failed with
-// a code of --requeue-on, and the job was not started again --requeue=N times already. Who stops a job by
-// hand wants it to end; a preemption is the scheduler's own decision.
+// Decides to ask the scheduler if the workers ended, with success or not, after the warning, or one failed
+// with a code of --requeue-on, and the job was not started again --requeue=N times already. A user who stops
+// a job by hand wants it to end; a preemption is the scheduler's own decision.
 RequeueDecision decide_requeue(const options::TimeLimitOptions& options, const Cause& cause,
                                const RequeueFacts& facts);
 
-// The command line that asks; empty where ddprun knows none.
+// Returns the command line that asks; empty if ddprun knows none.
 std::vector<std::string> requeue_command(facts::Scheduler scheduler, const std::string& job);
 
-// What to do where the scheduler refuses.
+// Returns the remedy for a refusal by the scheduler.
 std::string requeue_hint(facts::Scheduler scheduler);
 
 }  // namespace ddprun::supervise

@@ -13,9 +13,9 @@ namespace ddprun::supervise {
 
 namespace {
 
-constexpr int k_signal_base = 128;  // as shells count
+constexpr int k_signal_base = 128;  // offset of exit codes in shells
 
-// A program that is not there or is none.
+// Reports whether the program is not there or is none.
 bool would_fail_again(const ExitStatus& status) {
   const bool lasting = status.value == ENOENT || status.value == EACCES || status.value == ENOEXEC;
   const bool at_program = status.stage == StartStage::exec || status.stage == StartStage::interpreter;
@@ -42,7 +42,7 @@ std::string comparable_words(const Failure& failure) {
   return without_numbers(without_addresses(error_words(failure)));
 }
 
-// What they said may be long, and many of them are kept.
+// Drops the worker's words, which may be long, as many failures are kept.
 Failure without_words(Failure failure) {
   failure.message.clear();
   failure.message_cut = 0;
@@ -92,7 +92,7 @@ RestartDecision RestartPolicy::decide(const AttemptEnd& end) const {
   return {true, delay_after(end), {}, {}};
 }
 
-// Why the job's end is too near for another attempt; empty where it is not.
+// Returns the reason why the job's end is too near for another attempt; empty if it is not.
 std::string RestartPolicy::too_late(const AttemptEnd& end) const {
   if (end.warned && limit_.requeue)
     return "the workers were warned of the job's end, and --requeue runs the job again";

@@ -1,5 +1,7 @@
-// Whether a failed attempt is answered with another one, and when: --max-restarts, --restart-policy and the
-// options beside them. The only place where that is decided; it is told what happened and how long it took.
+// Decision whether a failed attempt is answered with another one, and when.
+// It implements --max-restarts, --restart-policy and the options beside them, and is the only place that
+// decides this; its input is what happened and how long it took.
+// The only place where that is decided; it is told what happened and how long it took.
 //
 // An attempt that failed is not answered where, in this order,
 //
@@ -47,7 +49,7 @@ namespace ddprun::supervise {
 inline constexpr Milliseconds k_quick_failure{10000};
 inline constexpr std::size_t k_max_restart_causes = 100;  // kept for the report, the latest
 
-// How an attempt failed.
+// Failure of an attempt.
 struct AttemptEnd {
   Failure cause;
   Milliseconds ran{0};                 // from the start of its workers to its first failure
@@ -59,7 +61,7 @@ struct AttemptEnd {
 struct RestartDecision {
   bool restart = false;
   Milliseconds delay{0};  // from now to the start
-  std::string why;        // not, as words after "not restarted: "; empty where no restart is left
+  std::string why;        // reason against one, as words after "not restarted: "; empty if no restart is left
   std::string hint;
 };
 
@@ -67,7 +69,7 @@ struct RestartDecision {
 struct UsedRestarts {
   int used = 0;
   int most = 0;
-  std::vector<Failure> causes;  // of the latest, oldest first; without what they said
+  std::vector<Failure> causes;  // causes of the latest ones, oldest first; without their output
   friend bool operator==(const UsedRestarts&, const UsedRestarts&) = default;
 };
 
@@ -78,9 +80,9 @@ class RestartPolicy {
   RestartPolicy(int max_restarts, options::RestartOptions options, options::TimeLimitOptions limit = {});
 
   RestartDecision decide(const AttemptEnd& end) const;
-  // The decision, from now on part of what the next one is made of.
+  // Returns the decision, from now on part of the input of the next one.
   RestartDecision note_end(const AttemptEnd& end);
-  // By a coordinator before this one; what used them is not known any more.
+  // Notes the restarts of an earlier coordinator; their causes are not known any more.
   void note_used(int restarts) { used_.used = std::max(used_.used, restarts); }
   const UsedRestarts& used() const { return used_; }
   Milliseconds longest_delay() const;

@@ -16,7 +16,8 @@ namespace ddprun::supervise {
 
 namespace {
 
-// Of gloo (transport/tcp), NCCL (socket.cc, net_ib.cc, ncclRemoteError), UCC, and torch's store client.
+// Messages of gloo (transport/tcp), NCCL (socket.cc, net_ib.cc, ncclRemoteError), UCC, and torch's store
+// client.
 constexpr std::string_view k_peer_words[] = {
     "Connection closed by peer",
     "Connection closed by remote peer",
@@ -31,7 +32,7 @@ constexpr std::string_view k_peer_words[] = {
     "Application timeout caused pair closure",
 };
 
-// Of gloo, NCCL's watchdog and torch's store.
+// Words of gloo, NCCL's watchdog and torch's store.
 constexpr std::string_view k_waited_words[] = {
     "Timed out waiting", "Watchdog caught collective operation timeout", "wait timeout after"};
 
@@ -47,7 +48,7 @@ bool has_any(const std::vector<std::string>& lines, const std::string_view (&wor
   });
 }
 
-// Death by these is never somebody else's doing, whatever was written before.
+// Reports whether it died by a signal that is never another process' doing, whatever was written before.
 bool crashed(const ExitStatus& status) {
   constexpr std::array k_crashes = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
   return status.kind == ExitStatus::Kind::signalled &&
@@ -137,7 +138,8 @@ RankedFailures rank_failures(std::vector<Failure> seen, std::vector<int> stopped
   const Evidence best = evidence_of(seen.front());
   RankedFailures ranked;
   std::set<int> victims(stopped.begin(), stopped.end());
-  // What was about to end when the stop came is a cause only where nothing else is, or it ended alike.
+  // A worker that was about to end when the stop came is a cause only if there is no other, or it ended
+  // alike.
   std::vector<Failure> own;
   for (Failure& failure : seen) {
     const Evidence evidence = evidence_of(failure);

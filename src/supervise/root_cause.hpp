@@ -1,4 +1,4 @@
-// Which of several failures began it: cause before symptom.
+// Choice of the first cause among several failures: cause before symptom.
 //
 // A worker that ends takes its connections with it, and its peers fail a moment later; who is seen first is a
 // matter of luck, the more so on several hosts. So what a failure says about itself counts before the order
@@ -19,7 +19,7 @@
 
 namespace ddprun::supervise {
 
-// What ends later than this after the first failure was stopped because of it.
+// Window for causes: workers that end later than this after the first failure were stopped because of it.
 inline constexpr Milliseconds k_cause_window{2000};
 
 enum class Evidence { own_end, own_words, peer_gone, stopped };
@@ -38,15 +38,15 @@ void explain_by_early_ends(Failure& failure, const std::vector<EarlyEnd>& ended)
 
 struct RankedFailures {
   Failure cause;                // with the ranks that ended alike in `alike`
-  std::vector<Failure> others;  // that ended by themselves too, in the order in which they were seen
+  std::vector<Failure> others;  // failures that ended by themselves too, in the order in which they were seen
   std::vector<int> victims;     // ascending
 };
 
-// `seen`: at least one failure, in the order in which they were seen; `stopped`: ranks that are known to be
-// victims.
+// Ranks the failures. `seen`: at least one failure, in the order in which they were seen; `stopped`: ranks
+// that are known to be victims.
 RankedFailures rank_failures(std::vector<Failure> seen, std::vector<int> stopped);
 
-// Failures with the same status and the same last words become one of them, with the ranks of the others.
+// Folds failures with the same status and the same last words into one of them, with the ranks of the others.
 std::vector<Failure> fold_alike(std::vector<Failure> failures);
 
 }  // namespace ddprun::supervise

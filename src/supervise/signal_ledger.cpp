@@ -20,7 +20,7 @@ void SignalLedger::note_signal(int number, SignalWay way, bool maybe_tree, TimeP
   entries_.push_back({number, {way}, now, now + wait});
 }
 
-// True when it is a signal that has come by another way already.
+// Joins a signal to an earlier one; true when it has come by another way already.
 bool SignalLedger::join(int number, SignalWay way, TimePoint now) {
   const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     const bool by_this_way = std::find(entry.ways.begin(), entry.ways.end(), way) != entry.ways.end();
@@ -28,7 +28,7 @@ bool SignalLedger::join(int number, SignalWay way, TimePoint now) {
   });
   if (same == entries_.end()) return false;
   same->ways.push_back(way);
-  // What was expected here has come: now the canary knows.
+  // The expected signal has come: the canary has it by now, if at all.
   if (way == SignalWay::own && !same->settled) same->until = std::min(same->until, now + times_.tree_wait);
   return true;
 }

@@ -1,4 +1,4 @@
-// Whether a signal to this agent has to be passed on to its workers, or they have it already.
+// Decision whether a signal to this agent has to be passed on to its workers, or they have it already.
 //
 // A signal comes in three ways: to this process itself, from the ddprun that started it (lifeline), or from
 // the coordinator. And who sends it to this process may send it to every process below it too: slurmstepd
@@ -6,8 +6,7 @@
 // `scancel --batch` does not although the sender is the same. So the sender does not tell. What tells is a
 // process that sits where the workers sit and only notes what it gets (os/process/signal_canary.hpp):
 //
-//   own signal   waits for the canary: `canary_wait`, or `tree_wait` where it was sent by a process above
-//   this
+//   own signal   waits for the canary: `canary_wait`, or `tree_wait` if it was sent by a process above this
 //                one, which on a busy machine needs that long from the first process of a tree to the last.
 //                Hit: the workers have it. Not hit: it is passed on.
 //   told signal  says whether the whole tree was hit where it came from. If so, the scheduler is about to
@@ -47,7 +46,7 @@ class SignalLedger {
   struct Verdict {
     int number = 0;
     bool pass_on = false;
-    bool whole_tree = false;  // the workers have it from whoever sent it
+    bool whole_tree = false;  // the workers have it from its sender
     friend bool operator==(const Verdict&, const Verdict&) = default;
   };
 
@@ -56,11 +55,11 @@ class SignalLedger {
 
   void note_worker(TimePoint now);  // one was made
   void note_canary(int number, TimePoint now);
-  // `maybe_tree`: an own signal was sent by a process above this one; for a told one, the workers of the
-  // teller's host had it from whoever sent it.
+  // Notes a signal. `maybe_tree`: an own signal was sent by a process above this one; for a told one, the
+  // workers of the teller's host had it from its sender.
   void note_signal(int number, SignalWay way, bool maybe_tree, TimePoint now);
 
-  // What has been settled since, each signal once, in the order in which they came.
+  // Returns the verdicts since the last call, each signal once, in the order in which they came.
   std::vector<Verdict> decide(TimePoint now);
   std::optional<TimePoint> deadline() const;  // when decide() wants to be called
 

@@ -16,7 +16,7 @@ void StandbyPlan::begin_attempt(std::size_t workers, TimePoint now) {
   silent_ = false;
 }
 
-// Whether there is something new.
+// Notes the number of modules; reports whether there is something new.
 bool StandbyPlan::note_modules(Worker& worker, std::size_t count) {
   if (count == 0) return false;
   const bool is_new = count != worker.last;

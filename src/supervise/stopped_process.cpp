@@ -10,7 +10,7 @@ namespace ddprun::supervise {
 
 namespace {
 
-// Who looks later than this did not run itself.
+// Delay of a look after which the process that looks did not run itself.
 constexpr Milliseconds k_own_sleep{5000};
 
 bool does_not_run(char state) { return state == 'T' || state == 'D'; }

@@ -1,5 +1,5 @@
-// A ddprun that does not run, as another process on its host sees it: stopped (state T), or waiting in the
-// kernel (state D).
+// A ddprun that does not run, as another process on its host sees it.
+// It is stopped (state T), or waits in the kernel (state D).
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ class StoppedProcess {
   static constexpr Milliseconds k_held_after{5000};    // before that it may have been an accident
   static constexpr Milliseconds k_told_after{30000};
 
-  // What one look showed. `cpu_ticks`: it has run meanwhile where they differ.
+  // Notes the result of one look. `cpu_ticks`: it has run since the last look if they differ.
   void note(char state, std::uint64_t cpu_ticks, TimePoint now);
   TimePoint next_look() const { return next_look_; }
   bool is_due(TimePoint now) const { return now >= next_look_; }
 
-  // It has not run for so long that no chance explains it.
+  // Reports whether it has not run for so long that it is no accident.
   bool is_held() const { return stopped_for_ >= k_held_after; }
-  // How long: true once in a time that it does not run.
+  // Returns true once in each period in which it does not run, after k_told_after.
   bool takes_telling() { return stopped_for_ >= k_told_after && !std::exchange(told_, true); }
   Milliseconds stopped_for() const { return stopped_for_; }
 
@@ -39,7 +39,7 @@ class StoppedProcess {
   bool told_ = false;
 };
 
-// "ddprun on n2 (pid 4711) has been stopped (state T) for 30 s"
+// Returns "ddprun on n2 (pid 4711) has been stopped (state T) for 30 s"
 std::string describe_stopped(const StuckProcess& process, const std::string& host, Milliseconds time);
 std::string hint_for_stopped(const StuckProcess& process, const std::string& host);
 

@@ -1,4 +1,4 @@
-// What it means where no worker connects to the store that ddprun hosts for them.
+// Meaning of a store that ddprun hosts and no worker connects to.
 #pragma once
 
 #include <string>
@@ -9,15 +9,16 @@
 
 namespace ddprun::supervise {
 
-// Whether a worker is expected to connect: of other programs nothing is known.
+// Reports whether a worker is expected to connect: only Python programs are.
 bool starts_python(const std::vector<std::string>& command);
-// Whether it is a script that may have meant to train together: a function of ddprun.launch() runs as often
-// as was asked for.
+// Reports whether the script may have meant its workers to train together: a function of ddprun.launch() runs
+// as often as was asked for.
 bool may_train_together(const std::vector<std::string>& command);
 
-// The workers have been running for `waited`, and one has loaded torch: others may never mean to connect.
+// Describes a store without connections: the workers have been running for `waited`, and one has loaded
+// torch; others may never mean to connect.
 allocation::Notice describe_silent_store(Milliseconds waited);
-// All workers have ended with success.
+// Describes the same after all workers have ended with success.
 allocation::Notice describe_unused_store(int workers);
 
 }  // namespace ddprun::supervise

@@ -14,7 +14,7 @@ struct StuckProcess {
   std::string tracer_name;
 };
 
-// "pid 4711 (python3) is in uninterruptible sleep (state D) in nvidia_close"
+// Returns "pid 4711 (python3) is in uninterruptible sleep (state D) in nvidia_close".
 std::string describe(const StuckProcess& process);
 std::string hint_for(const StuckProcess& process, const std::string& host);
 

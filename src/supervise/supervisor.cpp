@@ -9,14 +9,14 @@ namespace ddprun::supervise {
 
 namespace {
 
-// Between the first and the last process of a tree that is signalled.
+// Time between the first and the last process of a tree that is signalled.
 constexpr Milliseconds k_request_lag{100};
 
 bool asks_to_end(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }
 
-// A shell in between tells a death by signal as an exit code.
+// Returns the signal of a death, which a shell in between reports as an exit code.
 int signal_of(const ExitStatus& status) {
   if (status.kind == ExitStatus::Kind::signalled) return status.value;
   return status.kind == ExitStatus::Kind::exited && status.value > 128 ? status.value - 128 : 0;
@@ -162,7 +162,7 @@ std::optional<std::size_t> Supervisor::first_failure() const {
   return first;
 }
 
-// The signal by which somebody asked for this end.
+// Returns the signal by which this end was requested.
 std::optional<int> Supervisor::request_behind(const ExitStatus& status) const {
   const int signal = signal_of(status);
   const bool key = has_terminal_ && (signal == SIGINT || signal == SIGQUIT || signal == SIGHUP);
@@ -209,7 +209,7 @@ void Supervisor::stop(std::vector<SupervisorAction>& actions, TimePoint now) {
   } else {
     deadline_ = now + k_stuck_after;
     killed_ = true;
-    hurry_ = true;  // what is left of those that did not obey gets no second grace
+    hurry_ = true;  // survivors of the first grace get no second one
   }
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (!workers_[i].running) continue;

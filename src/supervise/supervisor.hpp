@@ -42,7 +42,7 @@ namespace act {
 struct Spawn {
   std::size_t worker;  // index into the assignment's workers
 };
-struct SignalWorker {  // its main process only
+struct SignalWorker {  // signals its main process only
   std::size_t worker;
   int signal;
 };
@@ -52,8 +52,8 @@ struct ContinueWorker {  // SIGCONT, if its main process is stopped: else the si
 struct LookWhereTheyAre {};  // some are about to be killed
 struct KillGroup {           // SIGKILL to the worker's process group
   std::size_t worker;
-  int signal = 0;         // that had asked it to end
-  Milliseconds after{0};  // it
+  int signal = 0;         // the signal that had asked it to end
+  Milliseconds after{0};  // time since that signal
 };
 struct SignalDescendants {  // every process below us but the main processes; answer with note_descendants
   int signal;
@@ -62,11 +62,11 @@ struct SignalDescendants {  // every process below us but the main processes; an
 struct ReportFailure {  // the first failure of this attempt on this host
   std::size_t worker;
 };
-struct ReportStuck {  // its main process is there long after its SIGKILL
+struct ReportStuck {  // main process is there long after its SIGKILL
   std::size_t worker;
 };
 struct ReportLeftBehind {};  // so is something that a worker left; nothing waits for it
-struct ReportRequest {       // a worker's death by this signal shows that somebody wants the job to end
+struct ReportRequest {       // a worker's death by this signal shows that the job is to end
   int signal;
 };
 struct ReportSuccess {};
@@ -78,29 +78,30 @@ using SupervisorAction =
                  act::SignalDescendants, act::ReportFailure, act::ReportRequest, act::ReportStuck,
                  act::ReportLeftBehind, act::ReportSuccess, act::ReportStopped>;
 
-// How long a killed process may take before somebody should know: exits that free much memory take a second.
+// Time after which a killed process that is still there is reported: exits that free much memory take a
+// second.
 inline constexpr Milliseconds k_stuck_after{3000};
-// How long before they are killed it is looked at where they are.
+// Time before workers are killed at which their places are looked up.
 inline constexpr Milliseconds k_look_before{2000};
-// What is left of the main processes is killed this often, a second apart, before it is left behind.
+// Number of times that surviving main processes are killed, a second apart, before they are left behind.
 inline constexpr int k_sweep_limit = 10;
 inline constexpr Milliseconds k_sweep_grace{1000};  // also from SIGTERM to the first SIGKILL
 
 class Supervisor {
  public:
-  // `grace`: between the stop signal and the kill.
+  // Makes a supervisor. `grace`: time between the stop signal and the kill.
   explicit Supervisor(Milliseconds grace) : grace_(grace) {}
 
   void note_start(const plan::Assignment& assignment);  // ignored unless idle
   void note_spawned(std::size_t worker);
   void note_ended(std::size_t worker, const ExitStatus& status);  // also a start that failed
-  void note_descendants(std::size_t count);                       // how many are left after a sweep
+  void note_descendants(std::size_t count);                       // number left after a sweep
   // Asks for a stop with this signal; a later one hurries when `hurry` is set. `undecided`: whether the main
   // processes still need the signal is told by note_delivery(), and the grace begins already.
   enum class Delivery { by_us, undecided };
   void note_stop(int signal, bool hurry, TimePoint now, Delivery delivery = Delivery::by_us);
-  // Any signal: to be passed on to the main processes, or they have it already. One that the stop has brought
-  // them is not passed on again.
+  // Notes whether a signal has to be passed on to the main processes, or they have it already. One that the
+  // stop has brought them is not passed on again.
   void note_delivery(int signal, bool pass_on);
   // Between the stop signal and the kill, from now on; also for a stop that is under way, unless it hurries.
   void extend_grace(Milliseconds grace);
@@ -154,7 +155,7 @@ class Supervisor {
   std::optional<TimePoint> held_until_;  // a death that may turn out to be asked for
   bool hurry_ = false;
   TimePoint stop_began_;
-  std::optional<TimePoint> look_at_;  // where they are, before they are killed
+  std::optional<TimePoint> look_at_;  // time at which their places are looked up, before they are killed
   bool killed_ = false;               // the groups of those that did not obey
   bool stuck_reported_ = false;
   std::vector<int> forwarded_;

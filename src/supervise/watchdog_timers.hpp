@@ -1,7 +1,7 @@
-// torch's watchdog for workers: a worker says through a named pipe until when it must have said that it is
-// done, and is killed when it has not (torch.distributed.elastic.timer.FileTimerClient). One line of JSON a
-// request, at most PIPE_BUF bytes: {"version", "pid", "scope_id", "expiration_time", "signal"}; the time is
-// in Unix seconds, a negative one takes the timer back.
+// Timers of torch's watchdog for workers (torch.distributed.elastic.timer.FileTimerClient).
+// A worker announces through a named pipe when a piece of work must be done, and is killed if it has not
+// reported it done by then. One line of JSON a request, at most PIPE_BUF bytes: {"version", "pid",
+// "scope_id", "expiration_time", "signal"}; the time is in Unix seconds, a negative one takes the timer back.
 #pragma once
 
 #include <map>
@@ -18,13 +18,14 @@ class WatchdogTimers {
   struct Expired {
     int pid = 0;
     std::string scope;
-    int signal = 0;  // what the process asked to be killed with
+    int signal = 0;  // signal that the process asked to be killed with
     friend bool operator==(const Expired&, const Expired&) = default;
   };
 
-  // What was read from the pipe, cut anywhere. Lines that are no request are dropped.
+  // Reads a piece of what came through the pipe, cut anywhere. Lines that are no request are dropped.
   void feed(std::string_view bytes);
-  // At most one timer a process, its earliest one with a signal; a process that is told has no timers left.
+  // Takes at most one timer a process, its earliest one with a signal; a process that is signalled has no
+  // timers left.
   std::vector<Expired> take_expired(double unix_seconds);
   std::optional<double> next() const;  // when the next one expires, in Unix seconds
 
@@ -36,7 +37,7 @@ class WatchdogTimers {
   void read_line(std::string_view line);
 
   std::string unfinished_;
-  std::map<std::pair<int, std::string>, Timer> timers_;  // by process and scope
+  std::map<std::pair<int, std::string>, Timer> timers_;  // indexed by process and scope
 };
 
 }  // namespace ddprun::supervise

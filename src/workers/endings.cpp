@@ -56,7 +56,7 @@ void Endings::note_end(std::size_t worker, const ExitStatus& status, TimePoint n
   ended_[worker].at = now;
   if (status.success()) return;
   if (!trouble_) trouble_ = now;
-  // What takes longer to end was stopped because of the others.
+  // A later end was caused by the stop that followed the first failure.
   if (now - *trouble_ <= supervise::k_cause_window) describe(worker, status);
 }
 
@@ -95,7 +95,7 @@ std::vector<supervise::Failure> Endings::further(std::optional<GlobalRank> told)
     if (supervise::evidence_of(*ended.failure) != supervise::Evidence::stopped)
       failures.push_back(*ended.failure);
   }
-  // Only the first few are sent.
+  // Failures with the best evidence come first, since only the first few are sent.
   std::stable_sort(failures.begin(), failures.end(),
                    [](const supervise::Failure& a, const supervise::Failure& b) {
                      return supervise::evidence_of(a) < supervise::evidence_of(b);

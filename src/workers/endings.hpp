@@ -1,5 +1,5 @@
-// How the workers of this host's current attempt ended: each failure described once, with what shows only on
-// this host, and what the coordinator is told of them.
+// Ends of this host's workers in the current attempt.
+// Each failure is described once, with what shows only on this host, and reported to the coordinator.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace ddprun::workers {
 
 class Endings {
  public:
-  // `settled` is called each time no description is under way any more.
+  // Makes the endings. `settled` is called each time no description is in progress any more.
   Endings(WorkerGroup& workers, std::function<void()> settled);
 
   void begin(std::shared_ptr<const plan::LaunchPlan> plan);
@@ -28,11 +28,11 @@ class Endings {
   void note_end(std::size_t worker, const ExitStatus& status, TimePoint now);
 
   bool settled() const { return pending_ == 0; }
-  // Of one that has failed: calls once, now or later.
+  // Calls the handler once for a failed worker, now or later.
   void when_described(std::size_t worker, std::function<void(const supervise::Failure&)> handler);
 
-  // For the answer to a stop, without the failure that was told before: what may have begun it, folded, and
-  // the ranks that did not end by themselves.
+  // Returns, for the answer to a stop, the other failures than the one reported before: those that may have
+  // begun it, folded, and the ranks that did not end by themselves.
   std::vector<supervise::Failure> further(std::optional<GlobalRank> told) const;
   std::vector<int> stopped_ranks() const;
   // The ranks that had ended with success when a stop first was in sight, and how many milliseconds before
@@ -41,10 +41,10 @@ class Endings {
   const std::vector<int>& finished_ago() const { return finished_ago_; }
   void note_stop_in_sight(TimePoint now);
 
-  // Where they are, before some are killed; that one is, so long after this signal.
+  // Notes the places of the workers before some are killed, then that one is killed, `after` this signal.
   void note_places(const status::NodeStatus& node);
   void note_kill(std::size_t worker, int signal, Milliseconds after);
-  // Those that ended by that, or have not ended, folded.
+  // Returns those that ended by SIGKILL, or have not ended, folded.
   std::vector<supervise::KilledRanks> killed_ranks() const;
 
  private:
@@ -62,13 +62,13 @@ class Endings {
   std::function<void()> settled_;
   os::OomWatch memory_;
   std::shared_ptr<const plan::LaunchPlan> plan_ =
-      std::make_shared<const plan::LaunchPlan>();  // of this attempt
+      std::make_shared<const plan::LaunchPlan>();  // plan of this attempt
   std::map<std::size_t, Ended> ended_;
   std::optional<TimePoint> trouble_;  // the first failure or the stop
   bool stopped_ = false;
   bool stop_in_sight_ = false;
   std::vector<int> finished_, finished_ago_;
-  std::map<int, std::string> places_;  // by rank
+  std::map<int, std::string> places_;  // place of each rank
   std::map<std::size_t, supervise::KilledRanks> killed_;
   int pending_ = 0;
 };

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t k_socket_path = 107;                                      // sun_path, less its end
 constexpr std::size_t k_tail = sizeof "/attempt_999999/inspect_999999.socket";  // below the run's folder
 
-// Whether all of it is there.
+// Writes the module's files; reports whether all of them are there.
 bool write_module(const std::string& folder) {
   const std::string about = folder + "/ddprun_inspection-0.dist-info";
   for (const std::string& each : {folder, about}) {

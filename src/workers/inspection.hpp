@@ -1,5 +1,5 @@
-// The Python module that shows where a worker is (inspection/ddprun_inspection.py): torch's import finds it
-// on PYTHONPATH by its entry point of the group torch.backends.
+// Python module that shows where a worker is (inspection/ddprun_inspection.py).
+// torch's import finds it on PYTHONPATH by its entry point of the group torch.backends.
 #pragma once
 
 #include <optional>
@@ -18,10 +18,10 @@ class Inspection {
   // long for them.
   Inspection(const std::string& folder, const std::vector<std::string>& places);
 
-  // For PYTHONPATH; empty: there is none.
+  // Returns the folder for PYTHONPATH; empty: there is none.
   const std::string& folder() const { return folder_; }
-  // The beginning of the paths of a worker's files, new for each attempt, in `attempt_folder` if that is
-  // short enough.
+  // Returns the beginning of the paths of a worker's files, new for each attempt, in `attempt_folder` if that
+  // is short enough.
   std::string prefix(const std::string& attempt_folder, Attempt attempt, std::size_t worker) const;
 
  private:

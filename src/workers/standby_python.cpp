@@ -39,7 +39,8 @@ os::Child start(os::SpawnRequest request, int input, const std::string& folder) 
 
 }  // namespace
 
-// Who looks into a worker waits until a standby interpreter is one.
+// Returns the worker's environment with the hook's folder first; inspection of a worker waits until a standby
+// interpreter is one.
 std::vector<std::string> environment_of_hook(const std::vector<std::string>& worker, Hook hook,
                                              const std::string& folder) {
   std::vector<std::string> environment;
@@ -105,11 +106,12 @@ void StandbyPython::note_line(std::string_view line) {
 }
 
 void StandbyPython::tell(const News& news) {
-  const OnNews on_news = on_news_;  // it may end this
+  const OnNews on_news = on_news_;  // the handler may destroy this
   on_news(news);
 }
 
-// What a start sets beside the environment and the streams, which go with it.
+// Returns the difference that keeps it from becoming this worker: it can adopt another environment and other
+// streams, nothing else.
 std::string StandbyPython::why_other(const os::SpawnRequest& worker) const {
   if (worker.arguments != started_as_.arguments) return "the command has changed";
   if (worker.binding != started_as_.binding) return "the binding has changed";

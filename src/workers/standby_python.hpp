@@ -1,6 +1,6 @@
-// A Python that has been started as a worker is, has imported what a worker has imported, and waits before
-// the script's first line to become a worker of the next attempt (--standby). What happens in it:
-// standby/sitecustomize.py.
+// A Python that waits to become a worker of the next attempt (--standby).
+// It has been started as a worker is, has imported what a worker has imported, and waits before the script's
+// first line. Its inside: standby/sitecustomize.py.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace ddprun::workers {
 
-// What sitecustomize.py in `folder` does as Python starts: it notes what a worker imports, or stands by. The
+// Task of sitecustomize.py in `folder` as Python starts: it notes what a worker imports, or stands by. The
 // folder comes first in PYTHONPATH until then.
 enum class Hook { notes, stands_by };
 std::vector<std::string> environment_of_hook(const std::vector<std::string>& worker, Hook hook,
@@ -29,14 +29,14 @@ std::vector<std::string> environment_of_hook(const std::vector<std::string>& wor
 class StandbyPython {
  public:
   struct Ready {};
-  struct Unfit {          // it ends
-    std::string package;  // without which it would do; empty: none is named
+  struct Unfit {          // ends as unfit
+    std::string package;  // package without which it would do; empty: none is named
     std::string reason;   // "opens /dev/nvidia0"
   };
   using News = std::variant<Ready, Unfit>;
   using OnNews = std::function<void(const News&)>;  // not from within a call of this class
 
-  // Started as `worker` would be, with the hook in `folder`. Throws Error where that cannot be.
+  // Starts it as `worker` would be, with the hook in `folder`. Throws Error if that cannot be.
   StandbyPython(boost::asio::io_context& context, os::SpawnRequest worker, const std::string& folder,
                 OnNews on_news);
   ~StandbyPython() { kill(); }
@@ -45,14 +45,14 @@ class StandbyPython {
 
   int pid() const { return child_->pid(); }
   bool ready() const { return ready_; }
-  // `modules`: a file with a JSON list of names; those of the packages that are `left_out` are not imported,
-  // nor any package that imports one of those. Ready again once that is done.
+  // Imports `modules`: a file with a JSON list of names; those of the packages that are `left_out` are not
+  // imported, nor any package that imports one of those. Ready again once that is done.
   void import(const std::string& modules, const std::vector<std::string>& left_out);
-  // It goes on as this worker, whose environment and streams may be others, unless it does not fit; the
-  // string says why. In either case it is no standby interpreter any more.
+  // Becomes this worker, whose environment and streams may be others, unless it does not fit; the string says
+  // why. In either case it is no standby interpreter any more.
   std::variant<os::Child, std::string> become(const os::SpawnRequest& worker, TimePoint deadline);
-  void kill();  // nothing is heard of it any more
-  // Whether it has ended; once that is known its number is free.
+  void kill();  // no further word of it is read
+  // Reports whether it has ended; its pid is free after that.
   bool reap() { return child_->reap().has_value(); }
 
  private:

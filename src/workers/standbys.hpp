@@ -35,12 +35,12 @@ class Standbys {
   // Throws Error where the list cannot be written.
   void import(std::size_t worker, const std::vector<std::string>& modules,
               const std::vector<std::string>& left_out);
-  // The one for this worker, as the process that it becomes; else why there is none.
+  // Takes the one for this worker, as the process that it becomes; else returns why there is none.
   std::variant<os::Child, std::string> take(std::size_t worker, const os::SpawnRequest& request,
                                             TimePoint deadline);
-  // Why there is none, until one is ready.
+  // Notes the reason why the worker has none, until one is ready.
   void note_why_none(std::size_t worker, const std::string& why) { why_none_[worker] = why; }
-  void drop(std::size_t worker);       // it is not wanted any more
+  void drop(std::size_t worker);       // drops one that is not wanted any more
   void drop_from(std::size_t worker);  // nor those for the workers behind it
   int pid(std::size_t worker) const;   // 0: there is none
   bool is_ready(std::size_t worker) const;

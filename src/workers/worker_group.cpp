@@ -29,11 +29,11 @@ namespace ddprun::workers {
 
 namespace {
 
-// How long the last words of a process that a worker left behind are waited for.
+// Time that the last output of a process that a worker left behind is waited for.
 constexpr Milliseconds k_pipe_grace{250};
 constexpr std::size_t k_error_file_limit = std::size_t{16} << 20U;  // torch puts the traceback in whole
 
-// What ddprun's module in a worker has left at its end (keep_last_collective).
+// Reads the last collective that ddprun's module in a worker has left at its end (keep_last_collective).
 std::string read_last_collective(const std::string& prefix) {
   constexpr std::size_t k_record_limit = std::size_t{64} << 10U;
   if (prefix.empty()) return {};
@@ -49,7 +49,7 @@ bool nothing_is_left(const std::vector<int>& known) {
                      [&](int child) { return std::find(known.begin(), known.end(), child) != known.end(); });
 }
 
-// The file of a program that was found on PATH, so that not every worker has to search again.
+// Returns the file of a program that was found on PATH, so that not every worker has to search again.
 std::string found_program(const std::string& word, const facts::Snapshot& snapshot) {
   const auto found = snapshot.programs.find(word);
   const bool on_path = word.find('/') == std::string::npos && found != snapshot.programs.end();
@@ -79,7 +79,8 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const
   if (node_->options.restarts.standby.value) standbys_.emplace(context_, reaper_, helpers_);
 }
 
-// One worker on a terminal gets the terminal itself; several share it through the pumps.
+// Reports whether a worker gets the terminal itself, as a single one on a terminal does; several share it
+// through the pumps.
 // Not into a |: there a program beside us may want the keys, and would be stopped for it together with us.
 bool WorkerGroup::lends_terminal(const plan::NodeProposal& node) {
   return node.workers.value == 1 && os::is_terminal(STDIN_FILENO) && os::is_terminal(STDOUT_FILENO);
@@ -110,8 +111,8 @@ void WorkerGroup::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, co
   }
 }
 
-// Whether somebody may be waiting at a terminal for what this worker asks: ours, or that of the ddprun that
-// started this one, whose keys reach rank 0.
+// Reports whether a user may be typing to this worker: at our terminal, or at that of the ddprun that started
+// this one, whose keys reach rank 0.
 bool WorkerGroup::is_typed_for(std::size_t worker) const {
   if (worker != 0) return false;
   return os::is_terminal(STDIN_FILENO) ||
@@ -122,7 +123,7 @@ std::string WorkerGroup::attempt_folder(Attempt attempt) const {
   return fmt::format("{}/attempt_{}", folder_.path(), attempt.value);
 }
 
-// In a folder that only this attempt has: a file that is there was touched in it.
+// Returns a file in a folder that only this attempt has: if it is there, it was touched in it.
 std::string WorkerGroup::progress_file(std::size_t worker) const {
   return fmt::format("{}/progress_{}", attempt_folder(plan_->assignment.attempt), worker);
 }
@@ -301,9 +302,9 @@ std::size_t WorkerGroup::count_descendants() {
 void WorkerGroup::end_attempt() {
   watchdog_.reset();
   if (!workers_.empty()) logs_.note_ended(index_entries());
-  look_at_bindings();  // of those that came and went meanwhile
+  look_at_bindings();  // includes those that came and went
   for (const auto& worker : workers_) {
-    // What keeps a pipe open now is no process of ours any more.
+    // Gives up on a pipe that is still open: the process that holds it is not ours any more.
     const auto end_stream = [](streams::OutputPump& pump, std::optional<supervise::StreamId> stream) {
       if (!stream) return;
       pump.close(*stream, k_pipe_grace);
@@ -370,9 +371,9 @@ std::string WorkerGroup::read_error_file(const Worker& worker) const {
   return text && !text->empty() ? supervise::parse_error_file(*text) : std::string();
 }
 
-// Of all of them at every SIGCHLD: one signal may stand for several, and while a tracer holds an ending back
-// there is nothing to see before the SIGCHLD that comes when it lets go. A pidfd would speak up once, and too
-// early.
+// Looks at all of them at every SIGCHLD: one signal may stand for several, and while a tracer holds an ending
+// back there is nothing to see before the SIGCHLD that comes when it lets go. A pidfd would report once, and
+// too early.
 void WorkerGroup::look_for_ends() {
   for (std::size_t i = 0; i < workers_.size(); ++i) note_end(i);
   if (standbys_) standbys_->look_for_ends();
@@ -389,8 +390,8 @@ void WorkerGroup::look_for_stops() {
   }
 }
 
-// It has typed ^Z, or in the background it has used the terminal, which we may have got since: a shell's fg
-// tells a job that runs nothing.
+// Follows a worker that was stopped: ^Z was typed, or in the background it has used the terminal, which we
+// may have got since: a shell's fg tells a job that runs nothing.
 void WorkerGroup::follow_stop(Worker& worker, int signal) {
   const bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
   if (!wants_terminal || !terminal_->in_foreground()) {
@@ -458,7 +459,7 @@ int WorkerGroup::pid(std::size_t worker) const {
   return workers_[worker]->child ? workers_[worker]->child->pid() : 0;
 }
 
-// Both would remove the folder then, and wait for each other in the kernel.
+// Dismisses the reaper: both would remove the folder then, and wait for each other in the kernel.
 void WorkerGroup::dismiss_reaper() {
   folder_.remove();
   reaper_.dismiss();

@@ -47,8 +47,8 @@ class WorkerGroup {
 
   WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
               const facts::Snapshot& snapshot, Ended ended);
-  // Whether a line of ours would come neither behind an unfinished one of a worker's nor into a terminal that
-  // a worker has.
+  // Reports whether a line of ours would come neither behind an unfinished one of a worker's nor into a
+  // terminal that a worker has.
   bool at_line_start() const {
     return (!terminal_ || workers_.empty()) && pumps_.output().at_line_start() &&
            pumps_.error().at_line_start();
@@ -59,8 +59,8 @@ class WorkerGroup {
   void note_link(int socket, bool open) { open ? reaper_.note_link(socket) : reaper_.forget_link(socket); }
   void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
   void spare_no_more(int helper) { std::erase(helpers_, helper); }
-  status::NodeStatus status() const;  // of this attempt, without what has to be measured
-  os::WorkerPlaces places() const;    // where more can be measured
+  status::NodeStatus status() const;  // status of this attempt, except what has to be measured
+  os::WorkerPlaces places() const;    // places where more can be measured
 
   void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface,
                      const std::string& local_store);
@@ -68,26 +68,28 @@ class WorkerGroup {
   void signal(std::size_t worker, int number);
   void continue_stopped(std::size_t worker);  // SIGCONT to its group, if its main process is stopped
   void kill_group(std::size_t worker);
-  // Signals everything below us but the main processes; says how many there were.
+  // Signals everything below us except the main processes; returns how many there were.
   std::size_t signal_descendants(int number);
   std::size_t count_descendants();
   void end_attempt();  // every main process has ended: give their numbers back
-  // The attempt is over while a main process is still there, and stays so: nothing is waited for any more.
+  // Abandons the attempt, which is over while a main process is still there, and stays so: nothing is waited
+  // for any more.
   void abandon();
   // Theirs, read once: at a failure the file system may be what has failed.
   const facts::PythonFacts& python() const;
-  // Whether one of them, or what it has started, has mapped a file whose path contains `name`.
+  // Reports whether a worker, or a process that it has started, has mapped a file whose path contains `name`.
   bool has_loaded(std::string_view name) const;
-  // Whether one of this attempt has touched its DDPRUN_PROGRESS_FILE.
+  // Reports whether a worker of this attempt has touched its DDPRUN_PROGRESS_FILE.
   bool made_progress() const;
-  // One that SIGKILL has not ended `after` it; the second: what the workers left behind.
+  // Report one that SIGKILL has not ended `after` it; and processes that the workers left behind.
   supervise::StuckProcess tell_stuck(std::size_t worker, Milliseconds after);
   void tell_left_behind(Milliseconds after);
-  // What the workers have left running and is about to be stopped, but for helpers of Python.
+  // Reports the processes that the workers have left running and that are about to be stopped, but for
+  // helpers of Python.
   void tell_survivors() const;
 
   // Calls once what the worker has written is read, or shortly after its end where its descendants write on;
-  // never waits for whoever reads our output.
+  // never waits for the reader of our output.
   void describe_failure(std::size_t worker, const ExitStatus& status,
                         std::function<void(supervise::Failure)> handler);
   void answer_held_signals();  // after SIGCHLD, first: of workers whose signals wait for it
@@ -97,10 +99,10 @@ class WorkerGroup {
   void stop_all();   // SIGSTOP, before we are stopped
   void note_continued();  // we are: the terminal is lent again if we have it
   void continue_all();    // SIGCONT
-  // The terminal is gone, and a worker had it: the kernel has sent it SIGHUP.
+  // Reports whether the terminal is gone, and a worker had it: the kernel has sent it SIGHUP.
   bool is_hung_up_with_worker() const;
-  bool had_terminal(std::size_t worker) const { return workers_[worker]->had_terminal; }  // at its end
-  // Lines of ddprun itself for standard error, in order with the workers'.
+  bool had_terminal(std::size_t worker) const { return workers_[worker]->had_terminal; }  // when it ended
+  // Inserts lines of ddprun itself for standard error, in order with the workers'.
   void insert_error(std::string_view lines) { pumps_.error().insert(lines); }
   // Calls once, with errno, when standard output takes no more; the workers go on without it.
   void when_output_fails(std::function<void(int)> handler) {
@@ -109,25 +111,29 @@ class WorkerGroup {
   // Calls once for each worker and attempt, when it has written something that passes through here.
   void when_heard(std::function<void(std::size_t worker)> handler);
   int pid(std::size_t worker) const;  // 0: it has none any more
-  // --standby: for the workers of the next attempt; null where it is not asked for.
+  // Returns the standby interpreters (--standby) for the workers of the next attempt; nullptr if not asked
+  // for.
   Standbys* standbys() { return standbys_ ? &*standbys_ : nullptr; }
-  // As this worker has been started, or would be by `expected` where none has been; throws Error.
+  // Starts a standby interpreter as this worker has been started, or would be by `expected` before the first
+  // start; throws Error.
   void start_standby(std::size_t worker, const plan::LaunchPlan& expected);
-  // How a worker was started, where standby interpreters are kept: "by a standby interpreter".
+  // Returns the way in which a worker was started, if standby interpreters are kept: "by a standby
+  // interpreter".
   const std::string& how_started(std::size_t worker) const { return workers_[worker]->started; }
-  // The beginning of the paths of what shows where it is (workers/inspection.hpp); empty: nothing does.
+  // Returns the beginning of the paths of files that show where it is (workers/inspection.hpp); empty: none
+  // do.
   std::string inspect_prefix(std::size_t worker) const;
   // Calls when all the workers' output is read, after end_attempt(): what is inserted then comes after it.
   void when_read(std::function<void()> handler);
   // Calls when all output is written, or after `limit` for each of the two.
   void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
-  // How many streams ddprun's own output is: one where both go to the same file.
+  // Returns the number of streams of ddprun's own output: one if both lead to the same file.
   int outputs() const { return pumps_.are_one() ? 1 : 2; }
-  // Standard output and standard error lead elsewhere now.
+  // Reopens standard output and standard error, which lead elsewhere now.
   void reopen_outputs();
-  // Another host's output, from which `begun` was read already; it belongs to no worker.
+  // Adds another host's output, from which `begun` was read already; it belongs to no worker.
   void add_gathered(rendezvous::lifeline::Stream stream, os::Fd socket, std::string_view begun);
-  // Nobody writes any more whose output counts: as OutputPump::end_silent().
+  // Ends other hosts' output, which has no writer any more whose output counts: as OutputPump::end_silent().
   void end_gathered(Milliseconds patience, bool in_any_case);
   // Sentences about output that was lost, or would be if ddprun ended now.
   std::vector<std::string> losses() const;
@@ -139,14 +145,14 @@ class WorkerGroup {
     std::optional<supervise::StreamId> output;
     std::optional<supervise::StreamId> error;
     std::optional<ExitStatus> status;
-    std::optional<supervise::RepeatedSignals> held_signals;  // they wait for answer_held_signals()
+    std::optional<supervise::RepeatedSignals> held_signals;  // signals that wait for answer_held_signals()
     std::string error_file;
     std::string started;  // how_started()
     bool heard = false;
     bool ended = false;
     bool has_terminal = false;
-    bool had_terminal = false;  // it ended with it
-    bool stopped = false;       // by stop_all()
+    bool had_terminal = false;  // had the terminal when it ended
+    bool stopped = false;       // set by stop_all()
   };
   struct Streams;  // the descriptors one worker is started with
 
@@ -160,7 +166,7 @@ class WorkerGroup {
   void open_outputs(std::size_t worker, Streams& streams);
   os::SpawnRequest make_request(const plan::LaunchPlan& plan, std::size_t worker, const Streams& streams,
                                 const std::string& error_file) const;
-  std::optional<ExitStatus> try_start(std::size_t worker);  // why not; throws what set-up throws
+  std::optional<ExitStatus> try_start(std::size_t worker);  // returns a failure; throws what set-up throws
   void begin_standbys();
   bool take_standby(std::size_t worker, const os::SpawnRequest& request);  // false: there is none that fits
   void hold_signals(Worker& worker) const;
@@ -208,7 +214,7 @@ class WorkerGroup {
   os::TempDir folder_;
   std::optional<Inspection> inspection_;
   os::Fd ras_keeper_;  // bound without listening, so that no other program gets the port
-  int ras_port_ = 0;   // where NCCL's RAS listens on 127.0.0.1; 0: not by our choice
+  int ras_port_ = 0;   // port of NCCL's RAS on 127.0.0.1; 0: not chosen by us
   streams::OutputPumps pumps_;
   std::optional<os::Terminal> terminal_;
   std::optional<streams::InputPump> input_;
@@ -224,17 +230,17 @@ class WorkerGroup {
   streams::LogFiles logs_;
 
   std::shared_ptr<const plan::LaunchPlan> plan_ =
-      std::make_shared<const plan::LaunchPlan>();  // of this attempt
+      std::make_shared<const plan::LaunchPlan>();  // plan of this attempt
   std::string interface_;
-  std::string local_store_;  // where this host's relay to the store listens; empty: there is none
+  std::string local_store_;  // address of this host's relay to the store; empty: there is none
   std::vector<std::unique_ptr<Worker>> workers_;
 
-  std::optional<Watchdog> watchdog_;  // of this attempt
+  std::optional<Watchdog> watchdog_;  // runs in this attempt
 
   boost::asio::steady_timer binding_timer_;
   std::deque<std::size_t> unseen_;  // started, and what the kernel made of their bindings not yet looked at
   TimePoint unseen_until_;
-  std::size_t presumed_left_ = 0;   // where nobody can be counted
+  std::size_t presumed_left_ = 0;   // set where processes cannot be counted
   bool foreign_proc_told_ = false;  // once for all attempts
   bool cpu_refusal_told_ = false;   // once for all workers and attempts
   bool memory_refusal_told_ = false;

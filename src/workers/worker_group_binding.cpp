@@ -1,8 +1,8 @@
-// What the kernel made of the workers' bindings: refusals, and the lines of --show-binding.
+// Results of the workers' bindings in the kernel: refusals, and the lines of --show-binding.
 //
 // A child binds itself a moment after the fork, so there is nothing to look at before it says that it has.
-// With --show-binding it then waits for its line to be written: what is read back is what its program begins
-// with, also when that is over at once.
+// With --show-binding it then waits for its line to be written: the mask read back is the one that its
+// program begins with, also if that ends at once.
 #include <fmt/format.h>
 
 #include <utility>
@@ -35,7 +35,7 @@ void WorkerGroup::look_soon() {
   net::call_after(binding_timer_, k_step, [this] { look_at_bindings(); });
 }
 
-// In the order of the ranks.
+// Looks at the bindings in the order of the ranks.
 void WorkerGroup::look_at_bindings() {
   while (!unseen_.empty()) {
     const std::size_t worker = unseen_.front();

@@ -1,4 +1,4 @@
-// Where the workers' streams go: pipes that a pump reads, files that they write themselves, or both.
+// Destinations of the workers' streams: pipes that a pump reads, files that they write themselves, or both.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,11 +19,12 @@ namespace ddprun::workers {
 
 namespace {
 
-// Where a worker's stderr is in one stream with its stdout, a traceback needs more room.
+// Lines remembered of stdout and stderr in one stream, where a traceback needs more room.
 constexpr std::size_t k_remembered_of_both = 30;
 constexpr std::size_t k_tail_of_file = std::size_t{64} << 10;
 
-// A stream of stdout and stderr together: of what is copied only tracebacks are sure to be errors.
+// Returns the folding of a stream. If stdout and stderr are one stream, only tracebacks among its copies are
+// sure to be errors.
 streams::StreamTreatment::Fold fold_of(output::Folding wanted, output::Stream stream, bool both) {
   using Fold = streams::StreamTreatment::Fold;
   if (wanted == output::Folding::on) return Fold::alike;
@@ -65,7 +66,7 @@ void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
       one_pipe && piped ? streams.output : open_stream(worker, output::Stream::error, error, false, streams);
 }
 
-// `both`: what is opened for stdout serves stderr too.
+// Opens a stream. `both`: that of stdout serves stderr too.
 int WorkerGroup::open_stream(std::size_t worker, output::Stream stream, const output::StreamRoute& route,
                              bool both, Streams& streams) {
   const plan::RankAssignment& assigned = plan_->assignment.workers[worker];
@@ -92,7 +93,7 @@ int WorkerGroup::open_stream(std::size_t worker, output::Stream stream, const ou
   return streams.own(std::move(pipe.writer));
 }
 
-// What ddprun does not see is in the file.
+// Returns the last lines from the pump, or from the file if ddprun does not see the output.
 std::vector<std::string> WorkerGroup::last_lines(std::size_t worker, output::Stream stream) const {
   const Worker& state = *workers_[worker];
   const bool is_output = stream == output::Stream::output;
@@ -110,7 +111,8 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker) const {
   return lines.empty() ? last_lines(worker, output::Stream::output) : lines;
 }
 
-// What its Python has shown of a death by SIGSEGV and the like (workers/inspection/ddprun_inspection.py).
+// Returns the lines that its Python wrote at a death by SIGSEGV and the like
+// (workers/inspection/ddprun_inspection.py).
 std::vector<std::string> WorkerGroup::crash_lines(std::size_t worker, const ExitStatus& status) const {
   constexpr std::array k_crashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
   const bool crashed = status.kind == ExitStatus::Kind::signalled &&
@@ -120,7 +122,7 @@ std::vector<std::string> WorkerGroup::crash_lines(std::size_t worker, const Exit
                         : inspect::crash_lines(os::read_tail(prefix + ".crash", k_tail_of_file));
 }
 
-// The file that a person opens first, once the job is over; empty: there is none.
+// Returns the file that a person opens first, once the job is over; empty: there is none.
 std::string WorkerGroup::kept_output(std::size_t worker) const {
   if (!workers_[worker]->child) return {};
   for (const output::Stream stream : {output::Stream::error, output::Stream::output}) {
@@ -129,7 +131,8 @@ std::string WorkerGroup::kept_output(std::size_t worker) const {
   return {};
 }
 
-// What a worker writes to a file itself, its error among it, is lost when that file cannot grow.
+// Returns a hint if a log file that the worker writes itself cannot grow: its last output, such as its error,
+// is lost then.
 std::string WorkerGroup::hint_of_full_disk(std::size_t worker) const {
   for (const output::Stream stream : {output::Stream::error, output::Stream::output}) {
     const output::StreamRoute way = route(worker, stream);

@@ -1,4 +1,4 @@
-// Workers that somebody else signals directly: what of it they get.
+// Signals sent to workers directly, and which of them they get.
 #include "allocation/schedulers/slurm_place.hpp"
 #include "event_loop/stop_signals.hpp"
 #include "os/process/held_signals.hpp"
@@ -7,7 +7,7 @@
 
 namespace ddprun::workers {
 
-// Not where a worker has the terminal: nobody else signals it then.
+// Holds the worker's signals, unless a worker has the terminal: then no other process signals it.
 void WorkerGroup::hold_signals(Worker& worker) const {
   if (terminal_ || !allocation::signals_each_process(snapshot_.host)) return;
   if (!os::hold_signals(worker.child->pid())) return;

@@ -13,7 +13,7 @@ namespace ddprun::workers {
 
 namespace {
 
-constexpr Milliseconds k_take_limit{2000};  // of all workers together
+constexpr Milliseconds k_take_limit{2000};  // limit for all workers together
 
 }  // namespace
 
@@ -24,7 +24,7 @@ void WorkerGroup::begin_standbys() {
   standbys_->begin(folder_.path() + "/standby");
 }
 
-// Python asks once, as it starts, whether its output is a terminal.
+// Starts a standby interpreter. Python asks once, as it starts, whether its output is a terminal.
 void WorkerGroup::start_standby(std::size_t worker, const plan::LaunchPlan& expected) {
   const plan::LaunchPlan& plan = worker < workers_.size() ? *plan_ : expected;
   begin_inspection(plan);

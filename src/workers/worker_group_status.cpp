@@ -1,4 +1,4 @@
-// What --status shows of the workers here, as far as it costs nothing to know.
+// Status of the workers here for --status, as far as it costs nothing to know.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -102,7 +102,7 @@ const facts::PythonFacts& WorkerGroup::python() const {
   return *python_;
 }
 
-// "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3"
+// Returns "Python 3.11, torch 2.13.0, NVIDIA H100 80GB HBM3".
 std::string WorkerGroup::describe_environment(std::size_t worker) const {
   std::vector<std::string> facts;
   if (!python().version.empty()) facts.push_back("Python " + python().version);

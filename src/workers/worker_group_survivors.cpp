@@ -1,4 +1,4 @@
-// What outlives its worker, or SIGKILL: found, told, and signalled where only groups can be.
+// Processes that outlive their worker, or SIGKILL: found, reported, and signalled by group if need be.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,8 +20,8 @@ constexpr std::size_t k_shown_command = 4096;
 
 }  // namespace
 
-// Where /proc shows other processes than ours nobody can be counted: what may have ignored SIGTERM is given
-// the time to obey it, and then SIGKILL.
+// Signals the process groups. Used if /proc hides other processes than ours, so that survivors cannot be
+// counted: they get the time to obey SIGTERM, and then SIGKILL.
 std::size_t WorkerGroup::signal_groups(int number) {
   for (const auto& worker : workers_) {
     if (worker->child) worker->child->send_signal_to_group(number);

@@ -28,7 +28,7 @@ void WorkerGroup::begin_watchdog() {
   }
 }
 
-// A process below ours only: whatever is written into the pipe.
+// Ends a process whose timer has expired, only one below ours: any text may be written into the pipe.
 void WorkerGroup::end_expired(const supervise::WatchdogTimers::Expired& expired) {
   const os::ProcessTable below = os::find_descendants(os::capture_processes(), ::getpid());
   const auto found = std::find_if(below.begin(), below.end(), [&](const os::ProcessEntry& process) {

@@ -24,10 +24,10 @@ namespace {
 
 struct Detector {
   facts::Scheduler scheduler;  // --scheduler takes its name
-  const char* variable;        // that shows it, for messages
+  const char* variable;        // variable that shows it, for messages
   bool (*applies)(const facts::Snapshot&);
   Allocation (*parse)(const facts::Snapshot&, const PlaceOptions&);
-  // Whether something not inherited shows its processes above this one.
+  // Reports whether something not inherited shows its processes above this one.
   bool (*is_above)(const facts::HostFacts&);
 };
 
@@ -35,7 +35,7 @@ bool is_under_slurm(const facts::HostFacts& host) { return find_slurm_place(host
 bool is_under_lsf(const facts::HostFacts& host) { return has_ancestor(host, {"res", "sbatchd", "jsmd"}); }
 bool is_under_sge(const facts::HostFacts& host) { return has_ancestor(host, {"sge_shepherd", "sge_execd"}); }
 bool is_under_oar(const facts::HostFacts& host) { return host.cgroup.find("/oar/") != std::string::npos; }
-bool is_under_pjm(const facts::HostFacts&) { return false; }  // nothing is known of its processes
+bool is_under_pjm(const facts::HostFacts&) { return false; }  // no mark of its processes is known
 bool is_under_flux(const facts::HostFacts& host) { return has_ancestor(host, {"flux-shell", "flux-broker"}); }
 
 // A scheduler that can run inside another comes before it: Flux' broker is often started by srun.
@@ -60,8 +60,8 @@ Allocation parse_alone(const facts::Snapshot& snapshot, const PlaceOptions& opti
   return allocation;
 }
 
-// In a launcher pod of Kubeflow's MPI Operator, which is no node: the hosts of the file that names those that
-// are, which run sshd (kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go).
+// Returns the nodes of Kubeflow's MPI Operator, in its launcher pod, which is no node: the hosts of the file
+// that names the nodes, which run sshd (kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go).
 std::optional<Sourced<std::vector<std::string>>> find_mpi_operator_hosts(const facts::Snapshot& snapshot) {
   const Variables variables(snapshot.environment);
   const auto role = variables.text("K_MPI_JOB_ROLE");
@@ -107,7 +107,8 @@ Allocation parse_by_flags_alone(const facts::Snapshot& snapshot, const PlaceOpti
                             : make_alone(snapshot, options, options.scheduler->origin);
 }
 
-// As for an evaluation between two epochs.
+// Detects inside a worker: a training script may start ddprun itself, for example to evaluate between two
+// epochs.
 Allocation parse_inside_worker(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   if (is_manual(options)) return parse_manual(snapshot, options);
   Allocation allocation = make_alone(snapshot, options, "inside a worker of another ddprun");
@@ -138,8 +139,8 @@ Allocation ask_named(const facts::Snapshot& snapshot, const PlaceOptions& option
                    "leave it out, or start ddprun inside a job");
 }
 
-// Several schedulers' variables: what is above this process decides, then the order of the table where one
-// runs inside the other.
+// Chooses among several schedulers that have left variables: the one above this process, then by the order of
+// the table if one runs inside the other.
 const Detector& choose(const std::vector<const Detector*>& candidates, const facts::HostFacts& host) {
   if (candidates.size() == 1) return *candidates.front();
   std::vector<const Detector*> above;
@@ -157,8 +158,8 @@ const Detector& choose(const std::vector<const Detector*>& candidates, const fac
           to_string(left[0]->scheduler), to_string(left[1]->scheduler)));
 }
 
-// An agent that ddprun started has a place on the hosts of its front end; a variable that is left from
-// another launch has none.
+// Refuses hosts that were not followed. An agent that ddprun started has a place on the hosts of its front
+// end; a variable that is left from another launch has none.
 void check_hosts_followed(const facts::Snapshot& snapshot, const PlaceOptions& options,
                           const Allocation& allocation) {
   if (!options.hosts || options.hosts->value.size() < 2 || allocation.style.value != LaunchStyle::alone)

@@ -16,7 +16,7 @@ namespace ddprun::allocation {
 namespace {
 
 struct ContainerRow {
-  const char* variable;  // that it sets inside
+  const char* variable;  // variable that it sets inside
   const char* hint;
 };
 

@@ -40,7 +40,7 @@ bool starts_with_any(std::string_view name, const Prefixes& prefixes) {
                      [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
-// A submitted job has its own of these.
+// Reports whether it is a scheduler's variable: a submitted job has its own of these.
 bool is_of_a_job(std::string_view name) {
   return std::any_of(
       facts::k_schedulers.begin(), facts::k_schedulers.end(),
@@ -75,8 +75,8 @@ std::optional<WorkerList> parse_worker_list(const facts::Environment& environmen
   return WorkerList{text->value.substr(0, colon), split(text->value.substr(colon + 1), ',')};
 }
 
-// srun's own PMI plug-ins set a launcher's variables too: PMI_JOBID=42.0, and PMIX_NAMESPACE=slurm.pmix.42.0.
-// PMI_JOBID=42 on Cray EX is the job alone.
+// Reports whether the value is of this step. srun's own PMI plug-ins set a launcher's variables too:
+// PMI_JOBID=42.0, and PMIX_NAMESPACE=slurm.pmix.42.0. PMI_JOBID=42 on Cray EX is the job alone.
 bool is_of_this_step(const facts::Environment& environment) {
   const Variables variables(environment);
   const auto job = variables.text("SLURM_JOB_ID");

@@ -31,8 +31,8 @@ constexpr std::array<const char*, 11> k_variables{k_started_umask_variable,
 constexpr const char* k_list_hint = "write host names separated by commas, as in n1,n2 or n[1-4]";
 constexpr const char* k_listed = "hosts";
 
-// What the front end says; else this host's name; else the rank that an MPI launcher gave, which follows the
-// order in which it was told the hosts.
+// Returns the index that the front end sent; else this host's by name; else the rank of an MPI launcher,
+// which follows the order in which it was given the hosts.
 Sourced<int> find_place(const facts::Snapshot& snapshot, const std::vector<std::string>& hosts) {
   const Variables variables(snapshot.environment);
   const std::string& own = snapshot.host.name;

@@ -23,7 +23,7 @@ std::string word_after(const std::vector<std::string>& words, std::string_view o
   return found == words.end() || found + 1 == words.end() ? std::string{} : *(found + 1);
 }
 
-// With mpiexec -pmi-port the number of processes is known to hydra's server alone.
+// Refuses mpiexec -pmi-port, where the number of processes is known to hydra's server alone.
 [[noreturn]] void refuse_port_only() {
   throw Error(
       "PMI_PORT and PMI_ID are set, but PMI_RANK and PMI_SIZE are not: mpiexec was called with -pmi-port, "
@@ -31,7 +31,7 @@ std::string word_after(const std::vector<std::string>& words, std::string_view o
       "leave -pmi-port out; or give --nnodes, --node-rank and --master-addr");
 }
 
-// mpi/cray_shasta gives the job alone. Of another job, it is no step of this one.
+// Returns a step of another job, of which mpi/cray_shasta names the job alone; empty for this job's.
 std::string read_other_job(const Seen& seen) {
   const auto pmi = seen.variables.text("PMI_JOBID");
   const auto job = seen.variables.text("SLURM_JOB_ID");

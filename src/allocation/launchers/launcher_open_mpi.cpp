@@ -9,7 +9,7 @@ namespace ddprun::allocation::launcher_rows {
 
 namespace {
 
-// The numeric addresses of "483524608.0;tcp://10.77.0.1,192.168.7.1:49861;tcp6://[fd00::1]:49861".
+// Reads the numeric addresses of "483524608.0;tcp://10.77.0.1,192.168.7.1:49861;tcp6://[fd00::1]:49861".
 std::vector<Sourced<std::string>> read_front_end(const Seen& seen) {
   std::vector<Sourced<std::string>> addresses;
   const auto uri = seen.variables.text("OMPI_MCA_orte_hnp_uri");

@@ -6,11 +6,11 @@
 
 namespace ddprun::allocation {
 
-// The host of "prterun-n1-1485@1" (PRRTE's plm_base_jobid.c: tool, host and pid of the one who started it);
-// nothing for any other name of a launch.
+// Returns the host of "prterun-n1-1485@1" (PRRTE's plm_base_jobid.c: tool, host and pid of the one who
+// started it); nullopt for any other name of a launch.
 std::optional<std::string> find_prrte_host(std::string_view launch);
 
-// Made of the characters of IPv4 or IPv6 addresses alone.
+// Reports whether the text is made of the characters of IPv4 or IPv6 addresses alone.
 bool is_address_text(std::string_view text);
 
 namespace launcher_rows {
@@ -37,19 +37,19 @@ struct Names {
   const char* local_size;
 };
 
-// Rank, size and the local ones; nothing without a rank. Throws Error where they contradict each other.
+// Reads rank, size and the local ones; nullopt without a rank. Throws Error if they contradict each other.
 std::optional<LaunchPlace> read_numbers(const Seen& seen, const char* launcher, const Names& names);
 
 std::optional<Sourced<int>> read_number(const Seen& seen, const char* name, int least);
 
-// "29.0" of "29.0" (mpi/pmi2, mpi/cray_shasta) and of "slurm.pmix.29.0" (mpi/pmix); else empty.
+// Returns "29.0" for "29.0" (mpi/pmi2, mpi/cray_shasta) and for "slurm.pmix.29.0" (mpi/pmix); else empty.
 std::string read_slurm_step(const Seen& seen, const char* variable);
 
-// PMI_FD or PMI_PORT is a PMI-1 server; PMIX_SERVER_URI* a PMIx one.
+// Finds the server: PMI_FD or PMI_PORT is a PMI-1 server; PMIX_SERVER_URI* a PMIx one.
 KeyValueSpace find_pmi1(const Seen& seen);
 KeyValueSpace find_pmix(const Seen& seen);
 
-// Hydra's proxies name the host of mpiexec in their arguments.
+// Adds the host of mpiexec, which hydra's proxies name in their arguments.
 void add_hydra_host(const Seen& seen, LaunchPlace& place);
 
 }  // namespace launcher_rows

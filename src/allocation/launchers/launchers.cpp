@@ -79,7 +79,7 @@ KeyValueSpace find_pmix(const Seen& seen) {
 
 namespace {
 
-// What runs other programs in its own environment.
+// Programs that run other programs in their own environment.
 constexpr std::array k_shells{"sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh", "su", "sudo"};
 constexpr std::array k_consoles{"login", "tmux", "screen", "SCREEN"};
 constexpr std::array k_daemons{"hydra_pmi_proxy", "pmi_proxy",      "orted",       "orterun",
@@ -93,7 +93,7 @@ bool is_among(std::string_view program, const std::array<const char*, N>& progra
   return std::find(programs.begin(), programs.end(), program) != programs.end();
 }
 
-// "bash" of "-bash", "pbs_mom" of "/opt/pbs/sbin/pbs_mom -N".
+// Returns "bash" for "-bash", "pbs_mom" for "/opt/pbs/sbin/pbs_mom -N".
 std::string_view program_of(const facts::Ancestor& ancestor) {
   std::string_view word = std::string_view(ancestor.title).substr(0, ancestor.title.find(' '));
   word.remove_prefix(word.find_last_of('/') + 1);
@@ -106,13 +106,14 @@ bool starts_scripts(const facts::Ancestor& ancestor) {
   return slurm || program_of(ancestor) == "pbs_mom";
 }
 
-// Somebody's terminal. An sshd without one, "sshd: lab@notty", may be where a launcher's command arrived.
+// Reports whether it is a person's terminal. An sshd without one, "sshd: lab@notty", may be where a
+// launcher's command arrived.
 bool is_login(const facts::Ancestor& ancestor) {
   const bool by_ssh = ancestor.title.starts_with("sshd") && ancestor.title.find("@pts/") != std::string::npos;
   return by_ssh || is_among(program_of(ancestor), k_consoles);
 }
 
-// The nearest ancestor that is no shell; null where /proc shows none.
+// Returns the nearest ancestor that is no shell; nullptr if /proc shows none.
 const facts::Ancestor* find_front_end(const facts::HostFacts& host) {
   const auto found =
       std::find_if(host.ancestors.begin(), host.ancestors.end(),
@@ -175,7 +176,7 @@ std::optional<bool> is_below_script(const facts::HostFacts& host) {
   const auto has = [&](const auto& is_such) { return std::ranges::any_of(host.ancestors, is_such); };
   if (has(starts_scripts)) return true;
   if (has(is_login)) return std::nullopt;
-  // Where other users' processes are hidden, or a container has process numbers of its own, neither shows.
+  // Neither shows if other users' processes are hidden, or a container has process numbers of its own.
   const bool seen = has([](const facts::Ancestor& ancestor) {
     const std::string_view program = program_of(ancestor);
     return program == "systemd" || program == "init" || program.starts_with("sshd");

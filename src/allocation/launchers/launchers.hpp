@@ -1,6 +1,6 @@
-// What MPI launchers and other starters of processes leave in the environment of each: a table, one file a
-// launcher. A launcher's rank beats the scheduler's where they disagree: mpiexec inside a batch job leaves
-// the numbers of the script or of the launcher's own daemon in SLURM_PROCID and PBS_NODENUM.
+// Variables of MPI launchers and other starters of processes: a table, one file a launcher.
+// A launcher's rank beats the scheduler's where they disagree: mpiexec inside a batch job leaves the numbers
+// of the script or of the launcher's own daemon in SLURM_PROCID and PBS_NODENUM.
 #pragma once
 
 #include <optional>
@@ -12,18 +12,18 @@
 
 namespace ddprun::allocation {
 
-// One launcher's word on this process. What it does not tell is absent; each origin is the variable.
+// Values of one launcher about this process. Unknown ones are absent; each origin is the variable.
 struct LaunchPlace {
   std::string launcher;    // "Open MPI"
-  std::string one_a_node;  // how to start one process on each of {} hosts: "mpiexec -n {0} -ppn 1"
+  std::string one_a_node;  // command for one process on each of {} hosts: "mpiexec -n {0} -ppn 1"
   Sourced<int> rank;
   std::optional<Sourced<int>> size;  // 1 or more
   std::optional<Sourced<int>> local_rank;
   std::optional<Sourced<int>> local_size;
   std::optional<Sourced<int>> node;         // position of this host among those of the launch
   std::optional<Sourced<int>> nodes;        // no more hosts than these take part
-  bool nodes_exact = false;                 // and all of them do
-  Sourced<std::vector<std::string>> hosts;  // of the launch, in node order; no origin: not told here
+  bool nodes_exact = false;                 // all of them take part
+  Sourced<std::vector<std::string>> hosts;  // hosts of the launch, in node order; no origin: not known here
   bool launcher_tells_hosts = false;        // all but the processes beside the launcher know `hosts`
   std::vector<Sourced<std::string>>
       front_end;            // names or addresses of the host where the launcher was called
@@ -33,11 +33,11 @@ struct LaunchPlace {
   KeyValueSpace key_value_space = KeyValueSpace::none;
 };
 
-// Every launcher whose rank is set, the most telling first. Throws Error for a malformed variable and for a
-// launch that needs what no variable says.
+// Returns every launcher whose rank is set, the most specific first. Throws Error for a malformed variable
+// and for a launch that needs what no variable says.
 std::vector<LaunchPlace> find_launch_places(const facts::Snapshot& snapshot);
 
-// Throws Error when only shells are between this process and the scheduler's daemon or somebody's terminal:
+// Throws Error when only shells are between this process and the scheduler's daemon or a user's terminal:
 // then no launcher started it, and the place is another launch's.
 void check_not_left_over(const LaunchPlace& place, const facts::HostFacts& host);
 
@@ -45,24 +45,24 @@ void check_not_left_over(const LaunchPlace& place, const facts::HostFacts& host)
 // would be one of several worlds of one.
 void check_rank_not_lost(const facts::Snapshot& snapshot);
 
-// Whether only shells are between this process and the daemon of Slurm or PBS that runs a job's scripts and
-// tasks: then no launcher of MPI processes started it.
+// Reports whether only shells are between this process and the daemon of Slurm or PBS that runs a job's
+// scripts and tasks: then no launcher of MPI processes started it.
 bool is_started_by_scheduler(const facts::HostFacts& host);
 
-// Whether the daemon that runs a job's scripts is above this process; nothing where somebody's terminal is,
-// or where not all of its ancestors are seen.
+// Reports whether the daemon that runs a job's scripts is above this process; nullopt if a user's terminal
+// is, or if not all of its ancestors are seen.
 std::optional<bool> is_below_script(const facts::HostFacts& host);
 
-// A shell somebody types at, "-bash" or "zsh -i": no script and no -c.
+// Reports whether it is a shell that a person types at, "-bash" or "zsh -i": no script and no -c.
 bool is_interactive_shell(const facts::Ancestor& ancestor);
 
-// Whether a process of one of these programs is among the ancestors.
+// Reports whether a process of one of these programs is among the ancestors.
 bool has_ancestor(const facts::HostFacts& host, const std::vector<std::string>& programs);
 
-// The same, and no daemon of a launcher or scheduler is between.
+// Reports the same, and that no daemon of a launcher or scheduler is between.
 bool is_run_by(const facts::HostFacts& host, std::string_view program);
 
-// "OMPI_COMM_WORLD_RANK=2 (of 4)".
+// Returns "OMPI_COMM_WORLD_RANK=2 (of 4)".
 std::string describe(const LaunchPlace& place);
 
 }  // namespace ddprun::allocation

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* k_main_address = "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS";
 constexpr const char* k_node_index = "AWS_BATCH_JOB_NODE_INDEX";
 
-// The main node is node 0 here, whatever its index is: the job ends with it.
+// Counts from the main node, which is node 0 here, whatever its index is: the job ends with it.
 Sourced<int> count_from_main(const Sourced<int>& index, int main, int nodes) {
   if (main == 0) return index;
   return sourced((index.value - main + nodes) % nodes,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int k_azure_port = 6105;
 
-// process_count_per_instance above 1: Azure ML has started the processes that ddprun would start.
+// Refuses process_count_per_instance above 1: Azure ML has started the processes that ddprun would start.
 void check_one_a_node(const Variables& variables, const Sourced<int>& nodes) {
   const auto local = variables.text("LOCAL_RANK");
   const auto size = variables.text("WORLD_SIZE");

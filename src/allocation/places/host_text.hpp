@@ -16,13 +16,13 @@ struct HostText {
   friend bool operator==(const HostText&, const HostText&) = default;
 };
 
-// Nothing for what is none of these, or has a port outside 1 to 65535.
+// Returns nullopt for a text that is none of these, or has a port outside 1 to 65535.
 std::optional<HostText> parse_host_text(std::string_view text);
 
-// As above; throws Error that names `origin`.
+// Parses likewise; throws Error that names `origin`.
 HostText read_host_text(std::string_view text, const std::string& origin);
 
-// The hosts of a list, without ports; empty entries are left out. Throws Error that names the variable.
+// Reads the hosts of a list, without ports; empty entries are left out. Throws Error that names the variable.
 Sourced<std::vector<std::string>> read_host_list(const Sourced<std::string>& list, char separator);
 
 }  // namespace ddprun::allocation

@@ -11,8 +11,8 @@ namespace {
 
 constexpr const char* k_hosts_file = "/etc/hosts";
 
-// ".svc.ns.svc.cluster.local" of this pod's line in /etc/hosts, which kubelet writes where the pod has a
-// subdomain; empty where it has none.
+// Returns ".svc.ns.svc.cluster.local" of this pod's line in /etc/hosts, which kubelet writes if the pod has a
+// subdomain; empty if it has none.
 std::string find_own_domain(const facts::Snapshot& snapshot) {
   const auto file = snapshot.files.find(k_hosts_file);
   if (file == snapshot.files.end()) return {};
@@ -25,7 +25,7 @@ std::string find_own_domain(const facts::Snapshot& snapshot) {
   return {};
 }
 
-// By flag, else by one of the names that manifests give it.
+// Counts by the flag, else by one of the names that manifests give it.
 std::optional<Sourced<int>> count_pods(const PlaceView& view) {
   if (view.options.nodes) return view.options.nodes;
   if (const auto count = find_node_count(view.variables)) return count;

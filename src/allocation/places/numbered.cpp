@@ -20,14 +20,14 @@ std::optional<Sourced<int>> first_workers(const Variables& variables, const Name
   return std::nullopt;
 }
 
-// xpk gives JAX's coordinator, on the same host; its port is JAX's.
+// Returns the host of node 0. xpk gives JAX's coordinator, on the same host; its port is JAX's.
 std::optional<Sourced<std::string>> find_node_0(const Variables& variables) {
   const auto text = variables.text("MASTER_ADDR", "JAX_COORDINATOR_ADDRESS");
   if (!text) return std::nullopt;
   return sourced(read_host_text(text->value, text->origin).host, text->origin);
 }
 
-// "job" of "job-master-0.job", by which the pods of one job are named.
+// Returns "job" for "job-master-0.job", by which the pods of one job are named.
 std::string job_of_master(const std::string& address) {
   const std::string name = address.substr(0, address.find('.'));
   constexpr std::string_view k_end = "-master-0";

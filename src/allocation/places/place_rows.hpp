@@ -1,5 +1,6 @@
-// The places, one function each: nothing where its mark is not set, what it says otherwise. They throw Error
-// where the mark is set and the rest contradicts it or is missing.
+// Readers of the places, one function each.
+// Each returns nullopt if its mark is not set, and throws Error if the mark is set and the rest contradicts
+// it or is missing.
 #pragma once
 
 #include <optional>
@@ -8,40 +9,42 @@
 
 namespace ddprun::allocation::place_rows {
 
-// SkyPilot, dstack, MLP, Arnold, ModelArts, Beaker, LeaderWorkerSet: variables alone, the rows of
+// Reads SkyPilot, dstack, MLP, Arnold, ModelArts, Beaker, LeaderWorkerSet: variables alone, the rows of
 // variable_row.cpp.
 std::optional<FoundPlace> read_variable_rows(const PlaceView& view);
-// AWS Batch, multi-node parallel jobs (docs.aws.amazon.com/batch/latest/userguide/mnp-env-vars.html).
+// Reads AWS Batch, multi-node parallel jobs (docs.aws.amazon.com/batch/latest/userguide/mnp-env-vars.html).
 std::optional<FoundPlace> read_aws_batch(const PlaceView& view);
-// Azure ML (learn.microsoft.com/azure/machine-learning/how-to-train-distributed-gpu).
+// Reads Azure ML (learn.microsoft.com/azure/machine-learning/how-to-train-distributed-gpu).
 std::optional<FoundPlace> read_azure_ml(const PlaceView& view);
-// SageMaker training: resourceconfig.json, else SM_HOSTS (sagemaker-training-toolkit, environment.py).
+// Reads SageMaker training: resourceconfig.json, else SM_HOSTS (sagemaker-training-toolkit, environment.py).
 std::optional<FoundPlace> read_sagemaker(const PlaceView& view);
-// Vertex AI custom jobs: CLUSTER_SPEC (cloud.google.com/vertex-ai/docs/training/distributed-training).
+// Reads Vertex AI custom jobs: CLUSTER_SPEC (cloud.google.com/vertex-ai/docs/training/distributed-training).
 std::optional<FoundPlace> read_vertex(const PlaceView& view);
-// DGX Cloud Lepton: names of hosts follow from the job's (leptonai/scripts, lepton_env_to_pytorch.sh).
+// Reads DGX Cloud Lepton: names of hosts follow from the job's (leptonai/scripts, lepton_env_to_pytorch.sh).
 std::optional<FoundPlace> read_lepton(const PlaceView& view);
-// Volcano's env and svc plug-ins (volcano-sh/volcano, pkg/controllers/job/plugins).
+// Reads Volcano's env and svc plug-ins (volcano-sh/volcano, pkg/controllers/job/plugins).
 std::optional<FoundPlace> read_volcano(const PlaceView& view);
-// NODE_RANK, a count under one of several names, and MASTER_ADDR: Runpod, Databricks, xpk and others.
+// Reads NODE_RANK, a count under one of several names, and MASTER_ADDR: Runpod, Databricks, xpk and others.
 std::optional<FoundPlace> read_numbered_nodes(const PlaceView& view);
-// RANK, WORLD_SIZE and MASTER_ADDR without LOCAL_RANK and PET_ count pods: Kubeflow up to 1.6, PAI DLC,
-// AIHC, Volcano's pytorch plug-in (dlrover, dlrover/python/common/constants.py says so in its comments).
+// Reads RANK, WORLD_SIZE and MASTER_ADDR, which without LOCAL_RANK and PET_ count pods: Kubeflow up to 1.6,
+// PAI DLC, AIHC, Volcano's pytorch plug-in (dlrover, dlrover/python/common/constants.py says so in its
+// comments).
 std::optional<FoundPlace> read_numbered_pods(const PlaceView& view);
-// An Indexed Job or JobSet of Kubernetes: JOB_COMPLETION_INDEX and the pod's host name.
+// Reads an Indexed Job or JobSet of Kubernetes: JOB_COMPLETION_INDEX and the pod's host name.
 std::optional<FoundPlace> read_indexed_job(const PlaceView& view);
 
-// The count of nodes by the names that several places and users have for it; above 0.
+// Returns the count of nodes by the names that several places and users have for it; above 0.
 std::optional<Sourced<int>> find_node_count(const Variables& variables);
 
-// A place of that name, as `mark` shows.
+// Makes a place of that name, as `mark` shows.
 FoundPlace make_place(const char* name, const std::string& mark, const Sourced<int>& nodes);
-// A count or index, which limits its value; nothing where unset. Throws Error as Variables::number does.
+// Reads a count or index, which limits its value; nullopt if unset. Throws Error as Variables::number does.
 std::optional<Sourced<int>> read_count(const Variables& variables, const std::string& name);
 std::optional<Sourced<int>> read_index(const Variables& variables, const std::string& name);
-// Workers of a node: nothing for 0, and for what is no whole number ("0.5" GPUs, "auto").
+// Reads the workers of a node: nullopt for 0, and for text that is no whole number ("0.5" GPUs, "auto").
 std::optional<Sourced<int>> read_workers(const Variables& variables, const std::string& name);
-// A port, the first of a list with commas; nothing for what is none ("tcp://..." of Kubernetes' services).
+// Reads a port, the first of a list with commas; nullopt for text that is none ("tcp://..." of Kubernetes'
+// services).
 std::optional<Sourced<int>> read_port(const Variables& variables, const std::string& name);
 // Throws Error that `mark` is set, but `missing` is not.
 [[noreturn]] void refuse_half_set(const std::string& mark, const std::string& missing);

@@ -34,8 +34,8 @@ std::optional<FoundPlace> read_first(const PlaceView& view) {
   return std::nullopt;
 }
 
-// The variable by which this process is a worker of torchrun or another launcher; empty: it is none. Azure
-// ML sets LOCAL_RANK for the one process of a node, too.
+// Returns the variable by which this process is a worker of torchrun or another launcher; empty: it is none.
+// Azure ML sets LOCAL_RANK for the one process of a node, too.
 std::string find_worker_mark(const Variables& variables, const std::string& place) {
   if (variables.has("TORCHELASTIC_RUN_ID")) return "TORCHELASTIC_RUN_ID";
   return variables.has("LOCAL_RANK") && place != "Azure ML" ? "LOCAL_RANK" : "";
@@ -49,7 +49,7 @@ void check_place_rank(const FoundPlace& place) {
       "unset the variables if they are left from another job; to use this host alone, add --nnodes 1");
 }
 
-// A script may export NODE_RANK and a count of its own beside the place's.
+// Checks a NODE_RANK and a count that a script may export beside the place's.
 void check_place_agrees(const FoundPlace& place, const Variables& variables) {
   const auto count = place_rows::find_node_count(variables);
   const auto rank = place_rows::read_index(variables, "NODE_RANK");
@@ -82,7 +82,7 @@ PlaceOptions merge_flags(const FoundPlace& place, const facts::Snapshot& snapsho
   return merged;
 }
 
-// The place's list, else node 0's address and this host's name.
+// Names the hosts: by the place's list, else node 0 by its address and this host by its name.
 void name_place_hosts(const FoundPlace& place, Allocation& allocation) {
   std::vector<Host>& hosts = allocation.hosts.value;
   const std::string own = hosts[static_cast<std::size_t>(allocation.task_rank.value)].name;
@@ -125,7 +125,7 @@ Allocation follow_place(const FoundPlace& place, const facts::Snapshot& snapshot
   Allocation allocation = parse_manual(snapshot, merged);
   describe_place(place, allocation);
   name_place_hosts(place, allocation);
-  // Which of its addresses the others reach shows when they have come.
+  // The address of node 0 that the others reach shows only when they have come.
   if (!options.address && !place.address) allocation.first_address.reset();
   allocation.notices = place.notices;
   return allocation;

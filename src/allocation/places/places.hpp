@@ -1,6 +1,6 @@
-// A place: a service that starts one ddprun on each node and says by variables of its own, or a file, which
-// node this is. Beside schedulers and MPI launchers, which are asked first.
-// Which one started this process, and the launch that follows from it.
+// A place: a service that starts one ddprun on each node and says by variables or a file which node this is.
+// Schedulers and MPI launchers are asked first. The functions find the place that started this process, and
+// the launch that follows from it.
 #pragma once
 
 #include <optional>
@@ -15,39 +15,39 @@
 
 namespace ddprun::allocation {
 
-// What a row looks at.
+// Input of a row.
 struct PlaceView {
   const facts::Snapshot& snapshot;
   const PlaceOptions& options;  // the flags: they count for more
   Variables variables;
 };
 
-// What a place says; each value with the variable or file it came from.
+// Facts from a place; each value with the variable or file it came from.
 struct FoundPlace {
   Sourced<std::string> name;  // "SkyPilot"
   Sourced<int> nodes;
-  Sourced<int> rank;  // of this node, from 0
-  // Of node 0, a name or a numeric address. Nothing on a node 0 that the place does not tell its own.
+  Sourced<int> rank;  // rank of this node, from 0
+  // Name or numeric address of node 0. nullopt on a node 0 that the place does not tell its own.
   std::optional<Sourced<std::string>> address;
   std::optional<Sourced<int>> port;                        // the place's, on node 0
   std::optional<Sourced<std::vector<std::string>>> hosts;  // in the order of ranks, as many as `nodes`
-  std::optional<Sourced<int>> workers;                     // of a node, 1 or more
+  std::optional<Sourced<int>> workers;                     // workers of a node, 1 or more
   std::optional<Sourced<std::string>> job;                 // the same on all nodes
   std::optional<Sourced<int>> restart_count;
   std::vector<Notice> notices;
 };
 
-// The most specific place first; nothing where no place shows, or this process is a worker of another
+// Returns the most specific place; nullopt if no place shows, or this process is a worker of another
 // launcher. Throws Error for a place that contradicts itself or says too little, naming the variable.
 std::optional<FoundPlace> find_place(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
-// One agent a node, as parse_manual makes it of flags; alone where the place has one node. Flags count for
-// more than the place. Throws UsageError where --nnodes contradicts it.
+// Returns the launch of the place, with one agent a node, as parse_manual makes it of flags; alone if the
+// place has one node. Flags count for more than the place. Throws UsageError if --nnodes contradicts it.
 Allocation follow_place(const FoundPlace& place, const facts::Snapshot& snapshot,
                         const PlaceOptions& options);
 
-// What to say where variables of several nodes are set, but this process is a worker of another launcher or
-// node 0 is "localhost", so that they are not followed; nothing where none is.
+// Returns a notice if variables of several nodes are set but not followed, since this process is a worker of
+// another launcher or node 0 is "localhost"; nullopt if none is set.
 std::optional<Notice> find_unfollowed_place(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
 }  // namespace ddprun::allocation

@@ -60,7 +60,7 @@ std::optional<FoundPlace> read_sagemaker(const PlaceView& view) {
   if (!found) found = read_sm_variables(view.variables);
   if (!found || found->hosts.value.empty()) return std::nullopt;
   std::vector<std::string>& hosts = found->hosts.value;
-  // As text, algo-10 before algo-2: so the toolkit numbers them.
+  // Sorted as text, algo-10 before algo-2, as the toolkit numbers them.
   std::sort(hosts.begin(), hosts.end());
   FoundPlace place = make_place("SageMaker", found->hosts.origin,
                                 sourced(static_cast<int>(hosts.size()), found->hosts.origin));

@@ -16,16 +16,16 @@ namespace {
 struct VariableRow {
   const char* name;
   const char* mark;
-  const char* count;  // else as many as `hosts` lists
+  const char* count;  // empty: as many as `hosts` lists
   const char* index;
   const char* hosts;  // in the order of ranks
   char separator;
-  const char* address;  // else the first of `hosts`
+  const char* address;  // empty: the first of `hosts`
   const char* port;     // the first of a list counts
   const char* workers;
   const char* job;
   const char* starts;  // counted from 1
-  const char* role;    // what is not a WORKER by it is not a node
+  const char* role;    // only its WORKERs are nodes
 };
 
 // SkyPilot: docs.skypilot.co, environment variables. dstack: dstack.ai/docs/reference/env. MLP:
@@ -67,7 +67,7 @@ void read_row_hosts(const VariableRow& row, const Variables& variables, FoundPla
   const auto count = static_cast<std::size_t>(place.nodes.value);
   if (place.nodes.known() && hosts.value.size() > count) hosts.value.resize(count);
   if (!place.nodes.known()) place.nodes = sourced(static_cast<int>(hosts.value.size()), list->origin);
-  // A list with empty entries tells nobody's position.
+  // A list with empty entries shows no position.
   if (hosts.value.size() == static_cast<std::size_t>(place.nodes.value) && !hosts.value.empty())
     place.hosts = hosts;
 }

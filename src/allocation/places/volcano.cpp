@@ -82,7 +82,7 @@ Sourced<std::vector<std::string>> join_hosts(const std::vector<VolcanoTask>& tas
   return hosts;
 }
 
-// VC_TASK_INDEX counts within a task: it says nothing where there are several.
+// Returns the rank. VC_TASK_INDEX counts within a task: it says nothing if there are several.
 Sourced<int> find_volcano_rank(const PlaceView& view, const std::vector<std::string>& hosts, bool one_task) {
   const auto own = std::find_if(hosts.begin(), hosts.end(), [&](const std::string& host) {
     return same_host(host, view.snapshot.host.name);

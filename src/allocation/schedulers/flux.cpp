@@ -19,7 +19,7 @@ Job read_job(const Variables& variables, const PlaceOptions& options) {
   return job;
 }
 
-// The hosts' names are Flux' own business: it starts the processes by number.
+// Adds hosts without names: the names are Flux' own business, it starts the processes by number.
 void add_unnamed_hosts(const Sourced<int>& nodes, Job& job) {
   job.hosts = sourced(std::vector<std::string>(static_cast<std::size_t>(nodes.value)), nodes.origin);
 }

@@ -1,4 +1,4 @@
-// From a launcher's variables and the job around it to one allocation.
+// Allocation of a launcher's processes, from its variables and the job around it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ std::string command_for(const LaunchPlace& place, int hosts) {
   return fmt::format(fmt::runtime(place.one_a_node), hosts) + " ddprun ...";
 }
 
-// A launcher without a size leaves it to --nnodes, which then says that there is one ddprun on each.
+// Returns the size. A launcher without one leaves it to --nnodes, which then says that there is one ddprun on
+// each.
 Sourced<int> find_size(const LaunchPlace& place, const PlaceOptions& options) {
   if (place.size) return *place.size;
   if (options.nodes) {
@@ -51,7 +52,8 @@ std::optional<Sourced<int>> find_most_nodes(const Job& job, const LaunchPlace& p
   return most;
 }
 
-// At least one: variables of a heterogeneous step may count 0 of what there is.
+// Returns the likely number of nodes, at least one: variables of a heterogeneous step may count 0 of what
+// there is.
 int likely_nodes(const Launch& launch) {
   if (launch.most_nodes) return std::max(1, std::min(launch.most_nodes->value, launch.size.value));
   const int here = std::max(1, launch.place.local_size ? launch.place.local_size->value : 1);
@@ -142,7 +144,8 @@ void settle_hosts(const Launch& launch, const facts::Snapshot& snapshot, Allocat
   if (count == 1) allocation.hosts.value.front() = {snapshot.host.name, launch.size.value};
 }
 
-// The first of a list is the likeliest place of rank 0, then the host where the launcher was called.
+// Settles where to look: the first of a list is the likeliest place of rank 0, then the host where the
+// launcher was called.
 void settle_hints(const Launch& launch, Allocation& allocation) {
   if (allocation.hosts.value.size() == 1) {
     allocation.first_hints = {sourced(std::string("127.0.0.1"), "all processes are on this host")};
@@ -163,9 +166,9 @@ void settle_hints(const Launch& launch, Allocation& allocation) {
   }
 }
 
-// Whether members can find the coordinator by what all of them were told. Open MPI tells all hosts to all
-// processes but those beside mpirun, and mpirun's own address to all: only where rank 0 is not beside mpirun
-// is there somebody who was not told its host.
+// Reports whether members can find the coordinator by what all of them know. Open MPI names all hosts to all
+// processes except those beside mpirun, and mpirun's own address to all: only if rank 0 is not beside mpirun
+// are there processes that do not know its host.
 bool is_first_known(const Launch& launch, int agents_host_count) {
   if (agents_host_count == 1 || launch.job.hosts_in_environment) return true;
   const bool told = launch.place.hosts.known();

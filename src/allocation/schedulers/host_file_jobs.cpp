@@ -48,7 +48,7 @@ std::string leak_hint_of(const HostFileRow& row) {
       row.clear);
 }
 
-// The first word of each line; Grid Engine's lines have more.
+// Returns the first word of each line; Grid Engine's lines have more.
 std::string first_words(const std::string& contents) {
   std::vector<std::string> names;
   for (const std::string& line : split(contents, '\n')) {

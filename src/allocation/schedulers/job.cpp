@@ -11,7 +11,7 @@ namespace ddprun::allocation {
 
 namespace {
 
-// The job's fields onto an allocation that did not come from it.
+// Adds the job's fields to an allocation that did not come from it.
 void add_job(const Job& job, Allocation& allocation) {
   allocation.job_id = job.base.job_id;
   allocation.restart_count = job.base.restart_count;

@@ -1,5 +1,6 @@
-// What a scheduler granted, before it is known how ddprun was started on it; and the two answers that do not
-// depend on which scheduler it was: started by a launcher of MPI processes, or not started yet.
+// Hosts that a scheduler granted, before it is known how ddprun was started on them.
+// Also the two answers that do not depend on which scheduler it was: started by a launcher of MPI processes,
+// or not started yet.
 #pragma once
 
 #include <optional>
@@ -20,16 +21,16 @@ struct Job {
   Sourced<std::vector<std::string>> hosts;  // each once; no origin: not told here
   bool hosts_in_environment = false;        // told to every process of the job alike
   std::optional<int> own;                   // this host's position in `hosts`
-  std::string leak_hint;                    // what to do if the variables are another job's
+  std::string leak_hint;                    // remedy if the variables are another job's
   bool script_on_first = false;             // the scheduler runs the job's script on the first of them
-  std::optional<bool> below_script;  // whether the job's script is above this process, where that shows
+  std::optional<bool> below_script;         // the job's script is above this process; nullopt: not known
 };
 
-// A base without a scheduler: only what the flags say.
+// Returns a job without a scheduler: only what the flags say.
 Job make_no_job(const PlaceOptions& options);
 
-// The launch that `place` describes on the hosts of `job`. Throws Error where the launcher started a single
-// process on several hosts or does not tell enough, and UsageError where flags contradict it.
+// Returns the launch that `place` describes on the hosts of `job`. Throws Error if the launcher started a
+// single process on several hosts or does not tell enough, and UsageError if flags contradict it.
 Allocation follow_launcher(const Job& job, const LaunchPlace& place, const facts::Snapshot& snapshot,
                            const PlaceOptions& options);
 
@@ -39,7 +40,7 @@ Allocation follow_launcher(const Job& job, const LaunchPlace& place, const facts
 Allocation settle_unstarted(const Job& job, const std::string& origin, const facts::Snapshot& snapshot,
                             const PlaceOptions& options);
 
-// This process alone, with what the job says.
+// Returns this process alone, with what the job says.
 Allocation stand_alone(const Job& job, const facts::Snapshot& snapshot, const PlaceOptions& options,
                        const std::string& origin);
 

@@ -58,7 +58,7 @@ std::optional<std::int64_t> parse_pbs_left(std::string_view shown, const AgeOfDa
   return *limit - *age;
 }
 
-// "23:59 L" in hours and minutes.
+// Parses "23:59 L" in hours and minutes.
 std::optional<std::int64_t> parse_lsf_left(std::string_view shown) {
   const std::vector<std::string> words = split_words(last_line(shown));
   if (words.size() != 2 || (words[1] != "L" && words[1] != "X")) return std::nullopt;

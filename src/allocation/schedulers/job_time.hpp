@@ -1,5 +1,5 @@
-// How long a scheduler still lets a job run, how often it has started it, and what it leaves between its
-// SIGTERM and its SIGKILL: from what its own programs show.
+// Remaining time, restarts and grace of a job, from what the scheduler's own programs show.
+// The grace is the time between the scheduler's SIGTERM and its SIGKILL.
 #pragma once
 
 #include <cstdint>
@@ -35,27 +35,27 @@ inline constexpr std::size_t k_most_shown = std::size_t{16} << 20;
 std::vector<std::string> job_question(const Allocation& allocation);
 
 struct ShownJob {
-  std::string name;             // the job alone, for the scheduler's programs: "29_3" of the array 29
-  std::optional<int> restarts;  // how often the scheduler had started it before
+  std::string name;             // name of the job alone, for the scheduler's programs: "29_3" of the array 29
+  std::optional<int> restarts;  // number of times that the scheduler had started it before
 };
 
-// From what that printed: Slurm's Restarts, and one less than PBS' run_count. Nothing where Slurm shows no
-// such job.
+// Parses what that printed: Slurm's Restarts, and one less than PBS' run_count. Returns nothing if Slurm
+// shows no such job.
 std::optional<ShownJob> parse_shown_job(const Allocation& allocation, std::string_view shown);
 
 // Among the files of a snapshot: the lines of `scontrol show config` that count here.
 inline constexpr std::string_view k_slurm_config = "scontrol show config";
 
-// From SIGTERM to SIGKILL at the time limit. `slurm_config`: what `scontrol show config` shows, or nothing;
-// else the schedulers' defaults. No origin: not known.
+// Returns the time from SIGTERM to SIGKILL at the time limit. `slurm_config`: what `scontrol show config`
+// shows, or nothing; else the schedulers' defaults. No origin: not known.
 Sourced<Milliseconds> end_grace(facts::Scheduler scheduler, std::string_view slurm_config);
 
 // The command line that shows how a job that is signalled will end; empty where there is none.
 std::vector<std::string> grace_question(facts::Scheduler scheduler, const std::string& job);
 
-// How long the workers may take to stop, from the signal to a moment before Slurm kills them. `job`: what
-// `scontrol show job` shows, of a job that is being preempted or is over; of another one nothing is known, as
-// of a step that was signalled. `config`: as end_grace()'s.
+// Returns the time that the workers may take to stop, from the signal to a moment before Slurm kills them.
+// `job`: what `scontrol show job` shows, of a job that is being preempted or is over; nothing is known of
+// another job, or of a step that was signalled. `config`: as end_grace()'s.
 std::optional<Milliseconds> parse_stop_grace(std::string_view job, std::string_view config);
 
 }  // namespace ddprun::allocation

@@ -31,7 +31,7 @@ struct HostList {
       "such a list looks like h1 4 h2 4; clear the variable if it was set manually");
 }
 
-// "h1 4 h2 4" as lines of a node file, one for each host; the slots tell a launch node only.
+// Parses "h1 4 h2 4" as lines of a node file, one for each host; the slots identify a launch node only.
 NodeFile parse_host_counts(const Sourced<std::string>& list) {
   const std::vector<std::string> words = split_words(list.value);
   if (words.empty() || words.size() % 2 != 0) fail_list(list.origin, words.empty() ? "" : words.back());
@@ -61,8 +61,8 @@ HostList read_list(const facts::Snapshot& snapshot, const Variables& variables) 
   return {parse_node_file(contents->second, path->value), path->origin, false};
 }
 
-// CORAL systems run the job's script on a node of its own, with one slot and no GPUs, named first; jsrun
-// starts nothing there.
+// Drops the launch node: CORAL systems run the job's script on a node of its own, with one slot and no GPUs,
+// named first; jsrun starts nothing there.
 void drop_launch_node(const Variables& variables, bool by_jsrun, NodeFile& file) {
   const bool coral = by_jsrun || variables.has("CSM_ALLOCATION_ID");
   if (!coral || file.hosts.size() < 2 || file.slots[0] != 1 || file.slots[1] == 1) return;

@@ -30,17 +30,19 @@ struct Pbs {
   Job job;
   NodeFile file;  // empty where this host does not have it
   std::string file_path;
-  bool ours = false;  // something not inherited says so
+  bool ours = false;  // proven by something not inherited
 };
 
-// tm_spawn numbers tasks in eight hexadecimal digits where the job's own shell has a plain 1 (start_exec.c).
+// Reports whether tm_spawn made the task: it numbers tasks in eight hexadecimal digits, while the job's own
+// shell has a plain 1 (start_exec.c).
 bool is_spawned_task(const Variables& variables) {
   const auto number = variables.text("PBS_TASKNUM");
   return number && number->value.size() == 8 &&
          number->value.find_first_not_of("0123456789ABCDEFabcdef") == std::string::npos;
 }
 
-// NCPUS is of one chunk. Lines that repeat a host are its mpiprocs, or chunks that were packed there.
+// Counts the CPUs. NCPUS is of one chunk. Lines that repeat a host are its mpiprocs, or chunks that were
+// packed there.
 void count_cpus(Pbs& pbs) {
   const auto chunk = parse_integer(facts::find_variable(pbs.snapshot, "NCPUS").value_or(""));
   const int lines = pbs.file.slots[static_cast<std::size_t>(*pbs.job.own)];
@@ -84,7 +86,8 @@ Pbs read_pbs(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   return pbs;
 }
 
-// A node file that is gone says that the job is over, unless something shows that the job is ours.
+// Throws unless something shows that the job is ours: its node file may be gone, which says that the job is
+// over, or name other hosts.
 void check_ours(const Pbs& pbs) {
   if (pbs.ours || pbs.job.own) return;
   const std::string set = fmt::format("the variables of {} are set (PBS_JOBID)", pbs.job.name);
@@ -99,7 +102,8 @@ void check_ours(const Pbs& pbs) {
       k_pbs_leak_hint);
 }
 
-// pbsdsh starts a task for each line of the node file, and no variable tells those of one host apart.
+// Throws if a host has several lines: pbsdsh starts a task for each line of the node file, and no variable
+// distinguishes those of one host.
 void check_one_a_host(const Pbs& pbs) {
   if (pbs.options.nodes && pbs.options.nodes->value == static_cast<int>(pbs.file.hosts.size())) return;
   const auto most = std::max_element(pbs.file.slots.begin(), pbs.file.slots.end());

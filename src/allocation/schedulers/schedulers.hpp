@@ -1,5 +1,5 @@
-// Where we are according to each scheduler: whether the variables of its job are set, and what follows from
-// them. Rows of the table in allocation/detection/detect.cpp.
+// Detectors of the schedulers: whether the variables of their jobs are set, and what follows from them.
+// They are rows of the table in allocation/detection/detect.cpp.
 #pragma once
 
 #include "allocation/allocation.hpp"
@@ -8,35 +8,35 @@
 
 namespace ddprun::allocation {
 
-// A task of flux run, or the initial program of an instance (flux alloc, flux batch), which no variable tells
-// the hosts of. Throws Error for one that does not say how many nodes to use.
+// Reports whether this is a task of flux run, or the initial program of an instance (flux alloc, flux batch),
+// whose hosts no variable names. Parsing throws Error for one that does not say how many nodes to use.
 bool has_flux_job(const facts::Snapshot& snapshot);
 Allocation parse_flux(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
-// Inside a step of srun, in a batch script, in a shell of salloc.
+// Detects Slurm: inside a step of srun, in a batch script, in a shell of salloc.
 // A step of several hosts or tasks: one agent a node or a task, as srun started them. Without a step: alone
-// where the job has one node or one was asked for, else not_started with all that is known. The flags of a
-// launch by hand are followed where they are complete and no step says otherwise; inside a step they must
-// agree with it.
-// Throws Error when the variables are another job's, another host's, or contradict each other, and
-// UsageError when flags contradict them.
+// if the job has one node or one was asked for, else not_started with all that is known. The flags of a
+// launch by hand are followed if they are complete and no step says otherwise; inside a step they must agree
+// with it.
+// Throws Error when the variables are another job's, another host's, or contradict each other, and UsageError
+// when flags contradict them.
 bool has_slurm_job(const facts::Snapshot& snapshot);
 Allocation parse_slurm(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
-// OpenPBS, PBS Pro and Torque tell a job and a file with its hosts. Ranks are an MPI launcher's business, but
-// for pbsdsh and pbs_tmrsh, whose tasks have PBS_NODENUM of their own; under any other launcher that is the
-// first host's, carried over. Throws Error for the variables of another job, a node file that is none, and
-// tasks that cannot be told apart.
+// Detects OpenPBS, PBS Pro and Torque, which name a job and a file with its hosts. Ranks are an MPI
+// launcher's business, except for pbsdsh and pbs_tmrsh, whose tasks have PBS_NODENUM of their own; under any
+// other launcher that is the first host's, carried over. Throws Error for the variables of another job, a
+// node file that is none, and tasks that cannot be told apart.
 bool has_pbs_job(const facts::Snapshot& snapshot);
 Allocation parse_pbs(const facts::Snapshot& snapshot, const PlaceOptions& options);
-// Whether a process of PBS is among the ancestors, or the cgroup is one of its hook's.
+// Reports whether a process of PBS is among the ancestors, or the cgroup is one of its hook's.
 bool is_under_pbs(const facts::HostFacts& host);
-// NEC's NQSV sets PBS_JOBID=0:390879.nqsv and PBS_NODEFILE, but has neither PBS' programs nor its tasks: its
-// jobs are none of PBS.
+// Reports whether the job is NEC's NQSV's, which sets PBS_JOBID=0:390879.nqsv and PBS_NODEFILE, but has
+// neither PBS' programs nor its tasks: its jobs are none of PBS.
 bool is_nqsv_job(const facts::Snapshot& snapshot);
 
-// LSF tells a job and its hosts. Ranks are the business of jsrun or an MPI launcher. Throws Error for
-// malformed lists of hosts and the variables of another job.
+// Detects LSF, which names a job and its hosts. Ranks are the business of jsrun or an MPI launcher. Throws
+// Error for malformed lists of hosts and the variables of another job.
 bool has_lsf_job(const facts::Snapshot& snapshot);
 Allocation parse_lsf(const facts::Snapshot& snapshot, const PlaceOptions& options);
 

@@ -19,8 +19,8 @@ constexpr std::int64_t k_first_special_step = 0xfffffff0;  // SLURM_MAX_NORMAL_S
 constexpr std::int64_t k_interactive_step = 0xfffffffa;    // SLURM_INTERACTIVE_STEP
 constexpr int k_max_components = 1024;
 
-// SLURM_STEP_ID, negative numbers as the unsigned 32-bit ones they are: Slurm 26.05 prints -5 for a batch
-// script where others print nothing or 4294967291.
+// Returns SLURM_STEP_ID, negative numbers as the unsigned 32-bit ones they are: Slurm 26.05 prints -5 for a
+// batch script where others print nothing or 4294967291.
 std::optional<std::int64_t> find_step_id(const Variables& variables) {
   const char* name = variables.has("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID";
   const auto id = variables.number(name, -16, k_max_job_id);
@@ -32,8 +32,8 @@ std::string describe(const SlurmPlace& place) {
   return fmt::format("job {} (found \"{}\")", place.job, place.origin);
 }
 
-// sbatch and salloc number a component's variables by HET_GROUP, srun a : b (seen of 22.05) by PACK_GROUP,
-// the name of before 20.02.
+// Returns a component's variable, which sbatch and salloc number by HET_GROUP, srun a : b (seen of 22.05) by
+// PACK_GROUP, the name of before 20.02.
 std::optional<Sourced<std::string>> of_component(const Variables& variables, const char* name,
                                                  int component) {
   const auto group = [&](const char* word) { return fmt::format("{}_{}_GROUP_{}", name, word, component); };
@@ -83,7 +83,7 @@ bool has_batch_marks(const Variables& variables) {
   return environment && environment->value == "BATCH";
 }
 
-// The kernel shows a task of srun: the step's variables must be there and be that step's.
+// Checks that the step's variables are there and of that step, if the kernel shows a task of srun.
 void check_step_place(const SlurmPlace& place, std::optional<std::int64_t> step) {
   const std::string found = fmt::format("this process runs in step {} of {}", place.step, describe(place));
   if (!step) {
@@ -96,7 +96,7 @@ void check_step_place(const SlurmPlace& place, std::optional<std::int64_t> step)
   }
 }
 
-// Nothing but the variables tells which context this is.
+// Decides the context by the variables alone, if there is no other evidence.
 SlurmContext decide_from_variables(const Variables& variables, const SlurmJob& job,
                                    std::optional<std::int64_t> step) {
   const bool list = variables.has("SLURM_STEP_NODELIST");

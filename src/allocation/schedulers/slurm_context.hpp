@@ -1,4 +1,4 @@
-// Which of Slurm's contexts the variables describe, and whether they are this process' own.
+// Context of Slurm that the variables describe, and whether they are this process' own.
 //
 // Everything srun and sbatch set is inherited: by an sbatch from inside a step, by tmux and ssh from a job's
 // shell, by the ranks of mpiexec. What the kernel shows (ancestors, cgroup) decides where it shows anything;
@@ -18,7 +18,7 @@ namespace ddprun::allocation {
 
 struct SlurmJob {
   Sourced<std::string> id;
-  std::vector<std::string> hosts;  // of the whole job, all components of a heterogeneous one
+  std::vector<std::string> hosts;  // hosts of the whole job, all components of a heterogeneous one
   std::string hosts_origin;        // SLURM_JOB_NODELIST
   int components = 1;              // SLURM_HET_SIZE
   Sourced<int> nodes;              // 0 when unknown
@@ -26,20 +26,20 @@ struct SlurmJob {
 
 SlurmJob parse_slurm_job(const Variables& variables);
 
-// The number of a normal step; nothing for the special ones (batch -5, interactive -6, ... or the same as
-// unsigned 32-bit numbers) and where none is set.
+// Returns the number of a normal step; nullopt for the special ones (batch -5, interactive -6, ... or the
+// same as unsigned 32-bit numbers) and if none is set.
 std::optional<std::int64_t> find_normal_step(const Variables& variables);
 
 // Throws Error when the variables belong to another job or step than the one this process runs in.
 SlurmContext decide_context(const Variables& variables, const SlurmJob& job,
                             const std::optional<SlurmPlace>& place);
 
-// Whether something not inherited says that the job's variables are ours: the ancestors, the cgroup, or
-// SLURM_TASK_PID being this process or an ancestor.
+// Reports whether something not inherited proves that the job's variables are ours: the ancestors, the
+// cgroup, or SLURM_TASK_PID being this process or an ancestor.
 bool is_proven_ours(const Variables& variables, const facts::HostFacts& host,
                     const std::optional<SlurmPlace>& place);
 
-// The SLURM_ variables that are most telling among those set, for messages: "SLURM_JOB_ID, SLURM_PROCID".
+// Returns the SLURM_ variables that say most among those set, for messages: "SLURM_JOB_ID, SLURM_PROCID".
 std::string name_leaked_variables(const Variables& variables);
 
 inline constexpr const char* k_leak_hint =

@@ -21,7 +21,7 @@ const char* describe(SlurmContext context) {
   return k_names[static_cast<std::size_t>(context)];
 }
 
-// The job's fields onto an allocation that did not come from it.
+// Adds the job's fields to an allocation that did not come from it.
 void add_job(const Allocation& job, Allocation& allocation) {
   allocation.job_id = job.job_id;
   allocation.restart_count = job.restart_count;
@@ -71,8 +71,8 @@ Allocation follow_flags(const SlurmFacts& facts, const PlaceOptions& options) {
   return manual;
 }
 
-// Variables alone cannot show that a job is over, but its end time can; a time limit that was extended is not
-// seen there, which is why a proof that the job is ours comes first.
+// Throws if the job is over. Variables alone cannot show it, but its end time can; a time limit that was
+// extended is not seen there, which is why a proof that the job is ours comes first.
 void check_not_over(const SlurmFacts& facts, const Allocation& allocation) {
   if (facts.ours || !allocation.end_time) return;
   const std::int64_t ago = facts.snapshot.unix_time - allocation.end_time->value;
@@ -102,8 +102,9 @@ void check_on_job_host(const SlurmFacts& facts) {
 
 namespace {
 
-// The MPI launcher's daemon, one a node, is what srun started; with one process a node the numbers of both
-// may well agree, and then on some nodes only: those that kept variables of the batch script do not.
+// Reports whether srun started the daemon of an MPI launcher above this process, one a node; with one process
+// a node the numbers of both may well agree, and then on some nodes only: those that kept variables of the
+// batch script do not.
 bool is_below_mpi_daemon(const facts::Snapshot& snapshot) {
   return has_ancestor(snapshot.host, {"hydra_pmi_proxy", "hydra_bstrap_proxy", "orted", "prted"});
 }

@@ -1,4 +1,4 @@
-// What the parts of the Slurm detector look at, read once, and what they have in common.
+// Facts that the parts of the Slurm detector share, read once.
 #pragma once
 
 #include <optional>
@@ -19,21 +19,21 @@ struct SlurmFacts {
   Variables variables;
   SlurmJob job;
   SlurmContext context = SlurmContext::shell;
-  std::string context_origin;  // what told the context
-  bool ours = false;           // something not inherited says so
+  std::string context_origin;  // evidence for the context
+  bool ours = false;           // proven by something not inherited
 };
 
 // Throws Error for malformed variables and those of another job or step.
 SlurmFacts read_slurm_facts(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
-// The fields that are the job's and those that flags may set in any launch.
+// Returns the fields that are the job's and those that flags may set in any launch.
 Allocation start_allocation(const SlurmFacts& facts);
 
-// This process alone on `host`, with what the job says of it; `origin` tells why alone.
+// Returns this process alone on `host`, with what the job says of it; `origin` says why alone.
 Allocation make_alone_in_job(const SlurmFacts& facts, const Sourced<std::string>& host,
                              const std::string& origin);
 
-// The launch by hand that `options` describe, with what the job adds.
+// Returns the launch by hand that `options` describe, with what the job adds.
 Allocation follow_flags(const SlurmFacts& facts, const PlaceOptions& options);
 
 // Throws Error when the job's end time has passed and nothing proves that its variables are ours.
@@ -42,14 +42,15 @@ void check_not_over(const SlurmFacts& facts, const Allocation& allocation);
 // Throws Error when this host is none of the job's and nothing else shows that the job is ours.
 void check_on_job_host(const SlurmFacts& facts);
 
-// This host among the job's: by its own name, else by slurmd's name for it, which is inherited by ssh.
+// Returns this host's position among the job's: by its own name, else by slurmd's name for it, which is
+// inherited by ssh.
 std::optional<int> find_own_node(const SlurmFacts& facts);
 
-// An MPI launcher's place that Slurm's variables do not account for; `layout` is null outside a step. Ranks
-// that srun's PMI plug-ins set for another step are leftovers and say nothing.
+// Returns an MPI launcher's place that Slurm's variables do not account for; `layout` is null outside a step.
+// Ranks that srun's PMI plug-ins set for another step are leftovers and say nothing.
 std::optional<LaunchPlace> find_foreign_place(const SlurmFacts& facts, const StepLayout* layout);
 
-// The launch of mpiexec or mpirun inside the job, or what the flags say of it.
+// Returns the launch of mpiexec or mpirun inside the job, or what the flags say of it.
 Allocation follow_foreign_place(const SlurmFacts& facts, const LaunchPlace& place);
 
 }  // namespace ddprun::allocation

@@ -49,17 +49,17 @@ void check_ranks(const SlurmFacts& facts, const StepLayout& layout) {
               k_leak_hint);
 }
 
-// A batch script that starts a step a node in a loop (srun -N1 -w HOST ... &), as guides for torchrun have
-// it: the flags say what the step does not know.
+// Reports whether a batch script starts a step a node in a loop (srun -N1 -w HOST ... &), as guides for
+// torchrun have it: the flags say what the step does not know.
 bool is_one_of_a_loop(const SlurmFacts& facts, const StepLayout& layout) {
   const PlaceOptions& options = facts.options;
   if (layout.task_count != 1 || !options.address || !options.nodes || options.nodes->value < 2) return false;
   return options.node_rank || options.nodes->value <= static_cast<int>(facts.job.hosts.size());
 }
 
-// Torchrun's c10d rendezvous needs no --node-rank. Where the loop's hosts are the job's and --rdzv-endpoint
-// names one of them, a host's place in the job is its rank, counted from that host; else they are numbered as
-// they come.
+// Returns a rank for a node of such a loop: torchrun's c10d rendezvous needs no --node-rank. If the loop's
+// hosts are the job's and --rdzv-endpoint names one of them, a host's place in the job is its rank, counted
+// from that host; else they are numbered as they come.
 std::optional<Sourced<int>> find_rank_in_loop(const SlurmFacts& facts) {
   const int count = facts.options.nodes->value;
   const auto own = find_own_node(facts);
@@ -107,7 +107,8 @@ void check_flags(const SlurmFacts& facts, const StepLayout& layout) {
   }
 }
 
-// srun made the workers already: more of them for each would start tasks x workers on a host.
+// Throws if --nproc-per-node asks for more: srun made the workers already, and more of them for each would
+// start tasks x workers on a host.
 void check_workers(const SlurmFacts& facts, const StepLayout& layout) {
   const auto& workers = facts.options.workers_per_node;
   const auto most = std::max_element(layout.tasks.begin(), layout.tasks.end());
@@ -179,7 +180,7 @@ Allocation describe_step(const SlurmFacts& facts, const StepLayout& layout) {
   return allocation;
 }
 
-// Every task of the step is a launch of its own, which is seldom meant where there are several.
+// Returns this task as a launch of its own, which is seldom meant if there are several.
 Allocation stand_alone_in_step(const SlurmFacts& facts, const StepLayout& layout) {
   const std::string& host = layout.hosts[static_cast<std::size_t>(layout.node)];
   Allocation allocation = make_alone_in_job(facts, sourced(host, "SLURM_STEP_NODELIST"), "--standalone");
@@ -193,8 +194,8 @@ Allocation stand_alone_in_step(const SlurmFacts& facts, const StepLayout& layout
   return allocation;
 }
 
-// srun --pty sh: its first task is a shell with the terminal. The others read /dev/null and have ended at
-// once, so there is no step to join.
+// Reports whether this is srun --pty sh: its first task is a shell with the terminal. The others read
+// /dev/null and have ended at once, so there is no step to join.
 bool is_shell_of_pty(const SlurmFacts& facts, const StepLayout& layout) {
   const auto task = facts.variables.number("SLURM_TASK_PID", 1, k_most);
   if (!task || layout.task_count < 2 || layout.rank != 0 || !facts.variables.has("SLURM_PTY_PORT"))

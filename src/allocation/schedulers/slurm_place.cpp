@@ -10,7 +10,7 @@ namespace ddprun::allocation {
 
 namespace {
 
-// The digits at the start of `text`, taken off it.
+// Takes the digits off the start of `text` and returns their number.
 std::optional<std::int64_t> take_number(std::string_view& text) {
   const std::string_view digits = text.substr(0, text.find_first_not_of("0123456789"));
   const auto number = parse_integer(digits);
@@ -24,7 +24,7 @@ bool take(std::string_view& text, std::string_view word) {
   return true;
 }
 
-// "0", "batch", "extern" or "interactive" at the start of `text`, taken off it.
+// Takes "0", "batch", "extern" or "interactive" off the start of `text`.
 bool take_step(std::string_view& text, SlurmPlace& place) {
   if (take(text, "batch")) {
     place.context = SlurmContext::batch;

@@ -39,7 +39,7 @@ void check_count(const Variables& variables, const std::string& name, std::int64
     fail_torn(fmt::format("{}={}, but {} has {}", name, stated->value, where, counted));
 }
 
-// Two entries of one host would be two agents with the same place.
+// Throws if a host is listed twice: two entries would be two agents with the same place.
 void check_unique(const std::vector<std::string>& hosts) {
   std::vector<std::string> sorted = hosts;
   std::sort(sorted.begin(), sorted.end());

@@ -1,4 +1,4 @@
-// How srun laid out its tasks: the part of the environment that is the step's and not the job's.
+// Layout of srun's tasks: the part of the environment that is the step's and not the job's.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace ddprun::allocation {
 
 struct StepLayout {
   std::vector<std::string> hosts;  // SLURM_STEP_NODELIST
-  std::vector<int> tasks;          // on each of them
+  std::vector<int> tasks;          // number on each of them
   int task_count = 0;
   int node = 0;   // SLURM_NODEID: position in `hosts`, also for -m arbitrary
   int rank = 0;   // SLURM_PROCID: never computed, since cyclic and arbitrary layouts do not follow the nodes
@@ -22,7 +22,7 @@ struct StepLayout {
 // but not compared with the rank: MPI launchers leave it behind (see ranks_agree).
 StepLayout parse_step_layout(const Variables& variables);
 
-// Whether SLURM_GTIDS, where set, says the same as SLURM_PROCID and SLURM_LOCALID.
+// Reports whether SLURM_GTIDS, if set, says the same as SLURM_PROCID and SLURM_LOCALID.
 bool ranks_agree(const StepLayout& layout);
 
 }  // namespace ddprun::allocation

@@ -31,18 +31,18 @@ enum class StagePiece : char {
 
 inline constexpr std::size_t k_stage_part = std::size_t{256}
                                             << 10U;        // bytes of a list or of contents in a piece
-inline constexpr Milliseconds k_stage_sign_of_life{2000};  // by one that serves, while it has nothing new
+inline constexpr Milliseconds k_stage_sign_of_life{2000};  // sent by a server that has nothing new
 inline constexpr Milliseconds k_stage_silence{10000};      // after which the other one is given up
 inline constexpr Milliseconds k_stage_handshake{10000};    // all of it
 
 class SealedSocket {
  public:
-  // Who the two are to be: of one launch, and with the server's own secret.
+  // Proof that the two ends have to give: of one launch, and of the server's own secret.
   struct Proof {
     std::string launch_key;
     std::string secret;
   };
-  // Empty, or why there is no connection.
+  // Connects. Returns an empty text, or the reason of a failure.
   std::string connect(const std::string& address, int port, const Proof& proof);
   // Goes on after a handshake; `first` has come with its end.
   void take_over(TimedSocket connected, const rendezvous::SessionKeys& keys, std::string_view first);
@@ -52,7 +52,7 @@ class SealedSocket {
     StagePiece kind;
     std::string text;
   };
-  std::optional<Piece> receive();  // nothing: silent for too long, or the connection has ended
+  std::optional<Piece> receive();  // nullopt: silent for too long, or the connection has ended
 
  private:
   std::string shake_hands(const Proof& proof);

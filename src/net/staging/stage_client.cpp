@@ -16,14 +16,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int k_rounds = 2;  // in which nobody gave anything
+constexpr int k_rounds = 2;  // without a byte from any source
 constexpr Milliseconds k_pause{500};
 constexpr std::size_t k_longest_list = std::size_t{1} << 30U;
-// Of a source that has more than it gave: less than that in such a time is slow.
+// Least progress of a source that has more to give: less in such a time is slow.
 constexpr Milliseconds k_measured{10000};
 constexpr std::uint64_t k_slow = std::uint64_t{20} << 20U;
 
-// What came of a source while it had more to give.
+// Pace of a source while it had more to give.
 class Pace {
  public:
   bool is_slow(std::uint64_t came, bool has_more) {
@@ -48,7 +48,7 @@ class Pace {
 
 }  // namespace
 
-// To the next that has not refused; false where all have.
+// Moves to the next source that has not refused; false if all have.
 bool StageClient::move_on() {
   for (std::size_t tried = 0; tried < refused_.size(); ++tried) {
     current_ = (current_ + 1) % refused_.size();

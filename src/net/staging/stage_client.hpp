@@ -1,5 +1,5 @@
-// Gets a copy for --stage from the hosts that have it: from the parent in the tree, and where that one is
-// lost, slow, or has none, from those above it.
+// Gets a copy for --stage from the hosts that have it.
+// It asks the parent in the tree, and if that one is lost, slow, or has none, those above it.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,23 @@ class StageClient {
     std::vector<staging::Server> sources;  // the parent first, the root last
     std::string launch_key;
     std::function<void(const std::string& what)> tell;  // a detail: it turns to another host
-    std::function<bool()> stop;                         // nobody needs it any more
+    std::function<bool()> stop;                         // true when no process needs the copy any more
   };
   explicit StageClient(Settings settings)
       : settings_(std::move(settings)), refused_(settings_.sources.size()) {}
 
-  // Both wait as long as somebody who could have it shows signs of life. Nothing: why() says why.
+  // Gets the list. Like get_contents() it waits as long as a host that could have it shows signs of life.
+  // nullopt: why() says why.
   std::optional<std::string> get_list(std::size_t item);
-  // From `offset` on; `take` is called in order. The digest that the source tells of all contents.
+  // Gets the contents from `offset` on; `take` is called in order. Returns the digest that the source has of
+  // all contents.
   std::optional<std::string> get_contents(std::size_t item, std::uint64_t offset,
                                           const std::function<void(std::string_view)>& take);
-  // The last source gave contents that are not what their digest says.
+  // Notes that the last source gave contents that do not fit their digest.
   void distrust();
   const std::string& why() const { return why_; }
-  const std::string& host() const { return settings_.sources[current_].host; }  // that gave it
-  // The root has none, and says there why.
+  const std::string& host() const { return settings_.sources[current_].host; }  // source of the copy
+  // Reports whether the root has none, and says there why.
   bool is_refused() const { return !refused_.empty() && refused_.back(); }
 
  private:
@@ -47,7 +49,7 @@ class StageClient {
   Ended read_list(SealedSocket& socket, std::size_t item, std::string& list);
 
   Settings settings_;
-  std::vector<bool> refused_;  // they have none
+  std::vector<bool> refused_;  // sources that have none
   std::size_t current_ = 0;
   bool progressed_ = false;
   std::string why_ = "no other host has it";

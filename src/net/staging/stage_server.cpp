@@ -24,8 +24,8 @@ struct Serving {
   std::atomic<int> served = 0;
 };
 
-// Until `enough` holds; false when the other one does not listen any more, or there is a failure, which it is
-// told.
+// Waits until `enough` holds; false when the other one does not listen any more, or there is a failure, which
+// it is told.
 template <class Enough>
 bool wait_for(const StagedItem& item, SealedSocket& socket, StagedItem::View& view, const Enough& enough) {
   while (true) {

@@ -1,5 +1,5 @@
-// Passes copies of --stage on to other agents, which knock at an AgentListener: a thread for each that has
-// proved itself, at most k_most_served.
+// Sends copies of --stage to other agents, which connect to an AgentListener.
+// One thread for each agent that has proved itself, at most k_most_served.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ddprun::net {
 
-inline constexpr int k_most_served = 8;  // whose way leads through a lost host come too
+inline constexpr int k_most_served = 8;  // includes hosts whose parent is lost
 
 // Reads parts of the contents: from an offset, at most so much. Throws Error. For one thread.
 using ReadStaged = std::function<std::string(std::uint64_t offset, std::size_t most)>;

@@ -1,4 +1,4 @@
-// How far one --stage has come on this host, as the threads that serve it to others see it.
+// Progress of one --stage on this host, as the threads that serve it to others see it.
 #pragma once
 
 #include <condition_variable>
@@ -15,12 +15,12 @@ namespace ddprun::net {
 class StagedItem {
  public:
   struct View {
-    std::shared_ptr<const staging::Manifest> manifest;  // nothing: not known yet
+    std::shared_ptr<const staging::Manifest> manifest;  // nullptr: not known yet
     std::shared_ptr<const std::string> list;            // the same, encoded
-    std::string root, originals;                        // where the contents are read
-    std::uint64_t available = 0;                        // of them
-    std::string digest;                                 // of all of them; empty: not known yet
-    std::string failure;                                // why this host passes nothing on
+    std::string root, originals;                        // folders that the contents are read from
+    std::uint64_t available = 0;                        // bytes of the contents
+    std::string digest;                                 // digest of all of them; empty: not known yet
+    std::string failure;                                // reason why this host passes nothing on
   };
 
   void begin(std::shared_ptr<const staging::Manifest> manifest, std::shared_ptr<const std::string> list);
@@ -30,7 +30,7 @@ class StagedItem {
   void fail(std::string why);
 
   View view() const;
-  // What there is once `enough` holds of it, or after that time. A failure is enough.
+  // Waits until `enough` holds of the view, or for that time, and returns it. A failure is enough.
   template <class Enough>
   View wait(Milliseconds limit, const Enough& enough) const {
     std::unique_lock lock(mutex_);

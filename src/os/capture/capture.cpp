@@ -76,7 +76,7 @@ std::string capture_working_directory() {
   return ::getcwd(path, sizeof path) == nullptr ? std::string() : std::string(path);
 }
 
-// Not where PATH leads to it as well: then its order counts.
+// Captures the Python beside this program, unless PATH leads to it as well: then its order counts.
 void capture_own_python(facts::Snapshot& snapshot, const std::string& self) {
   const std::size_t slash = self.rfind('/');
   if (slash == std::string::npos || slash == 0) return;

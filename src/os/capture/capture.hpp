@@ -14,13 +14,14 @@ namespace ddprun::os {
 // python_candidates(); the command's own program is added by capture_program once the command is known.
 facts::Snapshot capture_snapshot(int argc, const char* const* argv);
 
-// The processes above this one, parent first, at most 64; ends where /proc stops telling (another user's
-// processes under hidepid, the edge of a pid namespace).
+// Returns the processes above this one, parent first, at most 64; ends where /proc shows no more (another
+// user's processes under hidepid, the edge of a pid namespace).
 std::vector<facts::Ancestor> capture_ancestors();
 
-// The descriptions of sites beside the built-in ones: path -> contents of the files in these folders whose
-// names end in .json; folders may be absent. A file that cannot be read or is too long is there and empty, so
-// that the plan can complain; in a folder with more than k_site_files_limit of them the first by name count.
+// Returns the descriptions of sites beside the built-in ones: path -> contents of the files in these folders
+// whose names end in .json; folders may be absent. A file that cannot be read or is too long is there and
+// empty, so that the plan can complain; in a folder with more than k_site_files_limit of them the first by
+// name count.
 std::map<std::string, std::string> capture_site_files(const std::vector<std::string>& folders);
 
 }  // namespace ddprun::os

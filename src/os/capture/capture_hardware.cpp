@@ -17,7 +17,7 @@ namespace ddprun::os {
 
 namespace {
 
-// In the child: the topology as JSON, or why there is none behind '-'.
+// Returns, in the child, the topology as JSON, or the reason why there is none behind '-'.
 std::string tell_topology() {
   try {
     return facts::render_topology(discover_topology());
@@ -68,7 +68,7 @@ std::string doubt_about(const ChildAnswer& answer, const std::string& library, c
 void take_gpus(facts::HostFacts& host, const ChildAnswer& answer, const HardwareWish& wish) {
   NvmlAnswer told = parse_nvml_answer(answer.bytes.value_or(""));
   if (!answer.bytes || !told.problem.empty()) {
-    // Without a GPU to use there is nothing to be in doubt about.
+    // A host without a GPU to use leaves no doubt to report.
     if (std::any_of(host.gpus.begin(), host.gpus.end(), is_nvidia)) {
       host.warnings.push_back(doubt_about(answer, wish.nvml, told.problem) +
                               "; GPU identities come from /proc/driver/nvidia");
@@ -91,7 +91,7 @@ void capture_hardware(facts::HostFacts& host, const HardwareWish& wish, Millisec
   if (wish.gpus && shows_nvidia(wish.root)) gpus.emplace([&] { return ask_nvml(wish.nvml); });
   if (topology) take_topology(host, topology->wait(deadline), wish.root);
   if (!gpus) return;
-  // Where nothing keeps the driver loaded (nvidia-persistenced), its first user waits for each GPU to start.
+  // If nothing keeps the driver loaded (nvidia-persistenced), its first user waits for each GPU to start.
   const auto cold = std::count_if(host.gpus.begin(), host.gpus.end(), is_nvidia);
   take_gpus(host, gpus->wait(deadline + wish.patience * cold), wish);
 }

@@ -1,6 +1,6 @@
-// What costs too much to read for every command line: the topology, and what the GPU driver's own library
-// tells. Both may hang or crash inside other people's code, so each runs in a child of its own with a limit;
-// what fails becomes a line of HostFacts::doubts and leaves what was known before.
+// Hardware that is too slow to read for every command line: the topology, and the GPU driver's own list.
+// Both may hang or crash inside other people's code, so each runs in a child of its own with a limit; a
+// failure becomes a line of HostFacts::doubts and leaves what was known before.
 #pragma once
 
 #include "base/duration.hpp"
@@ -13,18 +13,17 @@ inline constexpr Milliseconds k_hardware_deadline{2000};
 struct HardwareWish {
   bool topology = true;  // with the locality of GPUs and network cards
   bool gpus = true;      // names, UUIDs and MIG instances by the driver's library, where there is one
-  // For tests: what stands in front of /dev, /proc and /sys where GPUs are looked for, and the library that
-  // knows them.
+  // Prefix of /dev, /proc and /sys where GPUs are looked for, and the library that knows them; for tests.
   std::string root{};
   std::string nvml = "libnvidia-ml.so.1";
   Milliseconds patience{2000};  // beyond the deadline, for each NVIDIA GPU that the kernel's files show
 };
 
-// Where an NVIDIA driver is, the list of its own library replaces that of capture_gpus: it knows which GPUs
-// this process may really open, their UUIDs and their MIG instances. A topology that cannot be read is
-// replaced by the allowed CPUs and their SMT siblings. Blocks until `deadline` at most, and
-// longer by HardwareWish::patience for GPUs that are only starting. Only for processes
-// with a single thread.
+// Reads the hardware. If there is an NVIDIA driver, the list of its own library replaces that of
+// capture_gpus: it knows which GPUs this process may really open, their UUIDs and their MIG instances. A
+// topology that cannot be read is replaced by the allowed CPUs and their SMT siblings. Blocks until
+// `deadline` at most, and longer by HardwareWish::patience for GPUs that are only starting. Only for
+// processes with a single thread.
 void capture_hardware(facts::HostFacts& host, const HardwareWish& wish,
                       Milliseconds deadline = k_hardware_deadline);
 

@@ -1,4 +1,4 @@
-// Which programs of this machine could start ddprun on other hosts.
+// Programs of this machine that could start ddprun on other hosts.
 #pragma once
 
 #include <string>

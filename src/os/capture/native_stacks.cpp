@@ -59,14 +59,15 @@ std::vector<Tool> find_tools() {
   return tools;
 }
 
-// Without the servers from which symbols would be loaded, over the network.
+// Returns the environment without the servers from which symbols would be loaded, over the network.
 std::vector<std::string> tool_environment() {
   std::vector<std::string> environment = capture_environment_strings();
   std::erase_if(environment, [](const std::string& each) { return each.starts_with("DEBUGINFOD_URLS="); });
   return environment;
 }
 
-// Whether it stands still, or will once a thread of it sees the SIGSTOP by which it was to be traced.
+// Reports whether the process is stopped, or will be once a thread of it sees the SIGSTOP by which it was to
+// be traced.
 bool is_stopping(int pid) {
   const auto process = capture_process(pid);
   if (process && (process->state == 'T' || process->state == 't')) return true;
@@ -77,7 +78,7 @@ bool is_stopping(int pid) {
   });
 }
 
-// One tool at one process.
+// Run of one tool at one process.
 class TracedRank {
  public:
   // `process`: as it is before.
@@ -115,13 +116,14 @@ class TracedRank {
     if (length <= 0 || text_.size() > k_largest_output) answer_.close();
   }
 
-  // Whether it has been stopped by somebody else than the tool, whose hold is another state (t).
+  // Notes whether another sender than the tool has stopped it: the tool's hold is another state (t).
   void look_at_process() {
     const auto process = capture_process(process_.pid);
     stopped_by_others_ = stopped_by_others_ || (process && process->state == 'T');
   }
 
-  // The tool is gone, and the process goes on. One that was killed may have left it stopped, or about to be.
+  // Lets the process continue once the tool is gone. A tool that was killed may have left it stopped, or
+  // about to be.
   void end() {
     if (!child_) return;
     look_at_process();
@@ -146,13 +148,14 @@ class TracedRank {
   bool stopped_by_others_ = false;
 };
 
-// Others are stopped or traced already, or would hold the tool up until the kernel lets go of them.
+// Reports whether it may be traced: others are stopped or traced already, or would hold the tool up until the
+// kernel lets go of them.
 bool may_be_traced(const status::WorkerStatus& worker) {
   const supervise::StuckProcess process = capture_stuck_process(worker.pid);
   return process.tracer == 0 && (process.state == 'S' || process.state == 'R');
 }
 
-// Those that wait for others in a collective come last.
+// Returns the workers to look at; those that wait for others in a collective come last.
 std::vector<std::size_t> choose(const std::vector<status::WorkerStatus>& workers) {
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < workers.size(); ++i) {

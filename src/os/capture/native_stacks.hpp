@@ -1,5 +1,5 @@
-// Asks py-spy, eu-stack or gdb, where they are in PATH and the kernel lets them trace, for the stacks of
-// workers that show no Python stack from inside.
+// Asks py-spy, eu-stack or gdb for the stacks of workers that show no Python stack from inside.
+// Used are those in PATH that the kernel lets trace.
 #pragma once
 
 #include <vector>

@@ -16,7 +16,7 @@ namespace ddprun::os {
 
 namespace {
 
-// Of what all of it may take, StatusRound::k_limit: what is left is for writing, reading and the network.
+// Share of StatusRound::k_limit; the rest is for writing, reading and the network.
 constexpr Milliseconds k_native_limit{2000};
 
 constexpr const char* k_nvml = "libnvidia-ml.so.1";
@@ -45,7 +45,7 @@ void add_gpus(status::NodeStatus& status, const std::vector<std::vector<std::str
   }
 }
 
-// Empty, or the first file that could not be written, and why.
+// Writes the records. Returns an empty text, or the first file that could not be written, and why.
 std::string write_records(const std::vector<std::string>& paths, const std::vector<std::string>& texts) {
   std::string problem;
   for (std::size_t i = 0; i < texts.size() && i < paths.size(); ++i) {

@@ -1,4 +1,4 @@
-// What the workers of this node use at this moment, for --status.
+// Resources that the workers of this node use at this moment, for --status.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace ddprun::os {
 
-// How much is asked: `signs` of life, for the search for hangs; `usage` for --status; `stacks` for --stacks
-// too.
+// Depth of a measurement: `signs` of life, for the search for hangs; `usage` for --status; `stacks` for
+// --stacks too.
 enum class Depth { signs, usage, stacks };
 
 // Adds CPU time, memory, the newest collective and, where NVML is there, the use of GPUs: `gpus` are the PCI
@@ -28,9 +28,9 @@ status::NodeStatus measure_node(status::NodeStatus status, const WorkerPlaces& p
                                 Depth depth = Depth::usage, const std::string& nvml = "libnvidia-ml.so.1",
                                 const std::string& root = "");
 
-// The same in a child of its own, whose answer is the text of render_status(). With Depth::stacks it then
-// writes the records, however long the disk takes, and why that failed, if so, to the descriptor `problem`:
-// "/logs/0/stacks.txt: no space left on device". Throws Error where there can be no child.
+// Measures in a child of its own, whose answer is the text of render_status(). With Depth::stacks it then
+// writes the records, however long the disk takes, and the reason of a failure to the descriptor `problem`:
+// "/logs/0/stacks.txt: no space left on device". Throws Error if there can be no child.
 AnsweringChild measure_node_in_child(status::NodeStatus status, WorkerPlaces places, Depth depth,
                                      int problem);
 

@@ -7,14 +7,14 @@
 namespace ddprun::os {
 
 struct OptionalLibrary {
-  std::string name;  // as people call it: "libslurm"
+  std::string name;  // name for people: "libslurm"
   std::string file;  // the file that was loaded; empty where there is none
 };
 
-// Loads each and calls nothing in it.
+// Loads each library and calls nothing in it.
 std::vector<OptionalLibrary> find_optional_libraries();
 
-// "2.9.0": hwloc is linked.
+// Returns "2.9.0": hwloc is linked.
 std::string hwloc_version();
 
 }  // namespace ddprun::os

@@ -1,5 +1,4 @@
-// Questions to servers inside workers, asked side by side: what they answer, if anything, is believed by
-// nobody.
+// Questions to servers inside workers, asked side by side; their answers are not trusted.
 #pragma once
 
 #include <poll.h>
@@ -15,17 +14,17 @@
 
 namespace ddprun::os {
 
-// Connecting, without waiting; empty where nobody listens.
+// Connect without waiting; empty if no process listens there.
 Fd connect_to_path(const std::string& path);
-Fd connect_to_local_port(int port);  // of 127.0.0.1
+Fd connect_to_local_port(int port);  // on 127.0.0.1
 
-// One request, whose answer ends with the connection.
+// A request whose answer ends with the connection.
 class SocketQuestion {
  public:
   SocketQuestion(Fd socket, std::string request) : request_(std::move(request)), socket_(std::move(socket)) {}
 
   bool is_open() const { return static_cast<bool>(socket_); }
-  // Nothing before it is whole, and for one of more than 8 MiB.
+  // Returns nullopt before the answer is complete, and for one of more than 8 MiB.
   std::optional<std::string_view> answer() const {
     return whole_ ? std::optional<std::string_view>(answer_) : std::nullopt;
   }
@@ -43,10 +42,10 @@ class SocketQuestion {
   bool whole_ = false;
 };
 
-// To torch's worker server.
+// Posts a question to torch's worker server.
 SocketQuestion post(const std::string& socket_path, std::string_view handler);
 
-// What stands behind the head of its answer, where that is good.
+// Returns the body of the answer if its head reports success.
 std::optional<std::string_view> body_of(const SocketQuestion& posted);
 
 void ask_all(const std::vector<SocketQuestion*>& questions, Milliseconds limit);

@@ -26,14 +26,14 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr Milliseconds k_ras_limit{1300};  // it waits a second for processes that do not answer
+constexpr Milliseconds k_ras_limit{1300};  // RAS waits a second for processes that do not answer
 constexpr Milliseconds k_worker_limit{700}, k_dump_limit{300}, k_dump_look{20};
 constexpr std::size_t k_largest_dump = std::size_t{256} << 10;
 constexpr const char* k_record = "fr_trace_json?includestacktraces=false";
 constexpr const char* k_nccl_record = "dump_nccl_trace_json?includestacktraces=false";
 constexpr int k_dump_signal_offset = 3;  // SIGRTMIN+3, for which the module registers faulthandler
 
-// Without a handler the signal would end it.
+// Reports whether the process has a handler for the signal, which would end it otherwise.
 bool catches(int pid, int signal) {
   const std::string path = fmt::format("/proc/{}/status", pid);
   return facts::has_signal(try_read_file(path).value_or(""), "SigCgt:", signal);
@@ -46,8 +46,8 @@ struct Dump {
   std::size_t size = 0;
 };
 
-// The handler writes while the interpreter may be held by somebody who never lets go of it. A text that has
-// not grown from one look to the next is whole.
+// Has the workers dump their stacks by a signal. The handler writes while another thread may hold the
+// interpreter and never let go of it. A text that has not grown from one look to the next is whole.
 void dump_by_signal(std::vector<Dump> dumps) {
   const int signal = SIGRTMIN + k_dump_signal_offset;
   std::erase_if(dumps, [signal](const Dump& dump) {
@@ -69,11 +69,12 @@ void dump_by_signal(std::vector<Dump> dumps) {
   }
 }
 
-// What is unusual; where there is no stack, all that is known.
+// Describes an unusual state of the process; for one without a stack, any state.
 std::string describe_process(const status::WorkerStatus& worker) {
   const supervise::StuckProcess process = capture_stuck_process(worker.pid);
   const std::string where = process.wait_channel.empty() ? "" : " in " + process.wait_channel;
-  // Its agent may trace it itself, to hold signals (os/process/held_signals.hpp): then T is shown as t.
+  // An agent may trace its worker itself, to hold signals (os/process/held_signals.hpp): then T is shown as
+  // t.
   const auto entry = capture_process(worker.pid);
   const bool by_agent = entry && process.tracer == entry->parent;
   if (process.tracer != 0 && !by_agent)
@@ -84,7 +85,8 @@ std::string describe_process(const status::WorkerStatus& worker) {
   return process.state == 'R' ? "running" : "sleeping" + where;
 }
 
-// A request would wait until it goes on, and might then meet an interpreter that ends, which it would abort.
+// Reports whether the process is stopped. A request would wait until it continues, and might then meet an
+// interpreter that ends, which it would abort.
 bool is_stopped(int pid) {
   const auto process = capture_process(pid);
   return process && (process->state == 'T' || process->state == 't');
@@ -95,8 +97,8 @@ bool has_module(const std::string& door) {
   return !door.empty() && (exists(".socket") || exists(".ending") || exists(".stacks"));
 }
 
-// Once its script is over a rank's server has another name, and what needs the interpreter is not asked any
-// more.
+// Reports whether its script is over: then a rank's server has another name, and nothing that needs the
+// interpreter is asked any more.
 bool is_ending(const std::string& door) {
   return ::access((door + ".socket").c_str(), F_OK) != 0 && ::access((door + ".ending").c_str(), F_OK) == 0;
 }
@@ -125,7 +127,7 @@ void add_stacks(std::vector<status::WorkerStatus>& workers, const std::vector<st
   }
 }
 
-// Of the ranks whose collectives torch's server does not tell.
+// Adds NCCL's counts of the ranks whose collectives torch's server does not show.
 void add_ras_counts(std::vector<status::WorkerStatus>& workers, std::string_view answer) {
   const auto own = capture_addresses();
   const auto is_here = [&own](const inspect::RasProcess& process) {
@@ -139,7 +141,7 @@ void add_ras_counts(std::vector<status::WorkerStatus>& workers, std::string_view
   }
 }
 
-// Of one look at all workers that have doors.
+// Questions of one look at all workers that have doors.
 struct Questions {
   std::vector<std::size_t> asked;  // workers; the others by these
   std::vector<SocketQuestion> records, modules;
@@ -166,7 +168,7 @@ Questions make_questions(std::vector<status::WorkerStatus>& workers, const std::
   return questions;
 }
 
-// torch 2.8 and 2.9 serve the recorder of NCCL alone.
+// Asks torch 2.8 and 2.9 for the recorder of NCCL alone, which they serve.
 void ask_again(Questions& questions, const std::vector<std::string>& doors) {
   std::vector<SocketQuestion*> again;
   for (std::size_t i = 0; i < questions.asked.size(); ++i) {

@@ -1,4 +1,4 @@
-// Which modules the Pythons of the workers have loaded.
+// Modules that the Pythons of the workers have loaded.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ inline constexpr std::size_t k_most_modules_text = std::size_t{64} << 20;
 // its answer is for parse_modules(). Throws Error where there can be no child.
 AnsweringChild capture_modules_in_child(std::vector<std::string> doors);
 
-// By worker, in the order in which they were loaded; empty for one that has not answered. Empty for what is
-// no such answer.
+// Returns the modules of each worker in the order in which they were loaded; empty for one that has not
+// answered. Empty for text that is no such answer.
 std::vector<std::vector<std::string>> parse_modules(std::string_view answer);
 
 }  // namespace ddprun::os

@@ -130,7 +130,7 @@ FileWriter::FileWriter(const std::string& path, How how, Merge merge) {
     ::setsid();
     close_own_descriptors(sockets.theirs.get());
     std::thread(end_after, sockets.theirs.get()).detach();
-    ::prctl(PR_SET_PDEATHSIG, 0);  // what was sent is still to be written
+    ::prctl(PR_SET_PDEATHSIG, 0);  // the texts sent are still to be written
     return Writing(sockets.theirs.get(), path, how, merge).run();
   });
   if (child_ < 0) throw system_failure("cannot start the process that writes it", errno);

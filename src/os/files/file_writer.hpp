@@ -1,5 +1,6 @@
-// A child process that writes one file which the user named (--events, --metrics, --report): a named pipe
-// that nobody reads, a reader that stands still and a file system that hangs hold up the child alone.
+// A child process that writes one file which the user named (--events, --metrics, --report).
+// A named pipe without a reader, a reader that stands still and a file system that hangs hold up the child
+// alone.
 //
 // It opens the file at the first text, and again as long as that fails. What it was sent it writes also when
 // ddprun is killed, and then leaves; what takes longer than k_last_write then is given up.
@@ -24,14 +25,14 @@ class FileWriter {
     append,   // each text at once to the end of the file
     replace,  // each text is the whole file
   };
-  // Of what the file holds and a text: what it is to hold. Called in the child.
+  // Merger that returns the new contents from the old ones and a text. Called in the child.
   using Merge = std::function<std::string(const std::string& before, std::string_view text)>;
 
   static constexpr Milliseconds k_last_write{5000};
 
   struct News {
     bool done = false;    // with the oldest text that was not; else it waits, as `problem` says
-    std::string problem;  // why the text is not in the file; empty: it is
+    std::string problem;  // reason why the text is not in the file; empty: it is
   };
 
   // Throws Error where there can be no child.

@@ -65,14 +65,15 @@ void LogCompressor::note_rotated(int id, const std::string& path, int kept) {
   if (child_ < 0) start_next();
 }
 
-// What an earlier run has left under the compressed name comes first: frames may follow each other.
+// Compresses behind the file that an earlier run has left under the compressed name: frames may follow each
+// other.
 int LogCompressor::compress(const Files& files, pid_t parent) const {
   use_idle_time_only();
   ::prctl(PR_SET_PDEATHSIG, 0);
   if (!files.plain || !files.part) return EIO;
   int error = files.earlier ? copy(files.earlier.get(), files.part.get()) : 0;
   if (error == 0) error = compress_by_zstd(files.plain.get(), files.part.get());
-  // With nobody left who would give it its name the plain file is what counts.
+  // The plain file counts if no process is left to give the compressed one its name.
   if (::getppid() != parent) ::unlink(part_.c_str());
   return error;
 }
@@ -81,7 +82,7 @@ void LogCompressor::start_next() {
   if (jobs_.empty()) return;
   part_ = fmt::format("{}.{}.part", jobs_.front().path, make_random_id().substr(0, 12));
   const std::string name = jobs_.front().name();
-  // Before the fork: while the child comes to it, the names may become those of other files.
+  // Opened before the fork: until the child comes to it, the names may become those of other files.
   const Files files{Fd(::open(name.c_str(), O_RDONLY | O_CLOEXEC)),
                     Fd(::open((name + k_compressed_suffix).c_str(), O_RDONLY | O_CLOEXEC)),
                     Fd(::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666))};
@@ -91,7 +92,7 @@ void LogCompressor::start_next() {
     pipe.reader.close();
     return compress(files, parent);
   });
-  watch_ = std::move(pipe.reader);  // where there is no child it ends at once
+  watch_ = std::move(pipe.reader);  // ends at once if there is no child
 }
 
 LogCompressor::Done LogCompressor::take_end() {

@@ -1,5 +1,5 @@
-// The log writer's complete files, compressed one after the other by a child that has only the time nobody
-// else wants. A file is there under one of its two names at any moment.
+// Compression of the log writer's complete files, one after the other, by a child at idle priority.
+// A file is there under one of its two names at any moment.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace ddprun::os {
 
-// "PATH", "PATH.1": the name of a log file that was rotated so many times since.
+// Returns "PATH", "PATH.1": the name of a log file that was rotated so many times since.
 std::string log_file_name_of_age(const std::string& path, int age);
 inline constexpr const char* k_compressed_suffix = ".zst";
 
@@ -23,10 +23,10 @@ class LogCompressor {
   };
 
   void add(int id, const std::string& path);                     // a file that is complete
-  void note_rotated(int id, const std::string& path, int kept);  // its older ones have other names now
+  void note_rotated(int id, const std::string& path, int kept);  // notes new names of older ones
   bool idle() const { return jobs_.empty(); }
   int descriptor() const { return watch_.get(); }  // readable at the end of the child; -1: there is none
-  Done take_end();                                 // of the child
+  Done take_end();                                 // takes the child's result
 
  private:
   struct Job {
@@ -39,15 +39,15 @@ class LogCompressor {
 
   struct Files {
     Fd plain;
-    Fd earlier;  // what is compressed already under the same name
+    Fd earlier;  // file that already has the compressed name
     Fd part;
   };
 
   void start_next();
   int compress(const Files& files, pid_t parent) const;
 
-  std::deque<Job> jobs_;  // the first is what the child is at
-  std::string part_;      // where the child writes
+  std::deque<Job> jobs_;  // first: the one that the child works on
+  std::string part_;      // file that the child writes
   pid_t child_ = -1;
   Fd watch_;
 };

@@ -16,7 +16,7 @@ namespace ddprun::os {
 
 namespace {
 
-// UTC, as in ddprun's own details.
+// Returns the time in UTC, as in ddprun's own details.
 std::string now_text() {
   const auto now = std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now());
   const auto seconds = std::chrono::system_clock::to_time_t(now);
@@ -39,7 +39,7 @@ void LogFile::write(std::string_view text) {
   store_rotating(timed);
 }
 
-// Between lines only; a line that is longer than a whole file stays in one.
+// Stores the text, rotating between lines only; a line that is longer than a whole file stays in one.
 void LogFile::store_rotating(std::string_view text) {
   const std::uint64_t limit = style_.rotation.bytes;
   while (limit > 0 && size_ + text.size() > limit) {
@@ -56,7 +56,8 @@ void LogFile::store_rotating(std::string_view text) {
   store(text);
 }
 
-// PATH.1 is the youngest of those that are kept; some may be compressed, and one may be there as both.
+// Rotates the file. PATH.1 is the youngest of those that are kept; some may be compressed, and one may be
+// there as both.
 void LogFile::rotate() {
   const int kept = style_.rotation.kept;
   for (const char* suffix : {"", k_compressed_suffix}) {
@@ -65,7 +66,7 @@ void LogFile::rotate() {
     for (int age = kept; age > 0; --age) ::rename(name(age - 1).c_str(), name(age).c_str());
   }
   Fd next = open_to_append(path_).file;
-  if (next) file_ = std::move(next);  // else the old one goes on
+  if (next) file_ = std::move(next);  // failed: the old one continues
   size_ = 0;
   rotated_();
 }

@@ -14,10 +14,10 @@ namespace ddprun::os {
 
 class LogFile {
  public:
-  // `rotated` is called when older ones have got their names.
+  // Takes the file over. `rotated` is called when older ones have got their names.
   LogFile(Fd file, std::string path, const LogStyle& style, std::function<void()> rotated);
 
-  // What cannot be written is lost and counted; the next write tries again.
+  // Writes the text. Bytes that cannot be written are lost and counted; the next write tries again.
   void write(std::string_view text);
   void close() { file_.close(); }
   int error() const { return error_; }

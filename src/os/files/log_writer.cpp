@@ -37,7 +37,7 @@ struct Request {
   LogStyle style;
 };
 
-// The two descriptors that came with a message.
+// Takes the two descriptors that came with a message.
 std::array<Fd, k_passed> take_descriptors(msghdr& message) {
   std::array<Fd, k_passed> taken;
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
@@ -163,7 +163,7 @@ class Server {
 };
 
 int write_logs(int socket) {
-  ::prctl(PR_SET_PDEATHSIG, 0);  // what is in the pipes is still to be written
+  ::prctl(PR_SET_PDEATHSIG, 0);  // the pipes are still to be read to their end
   ::prctl(PR_SET_NAME, k_name, 0, 0, 0);
   ::setsid();
   socket = close_all_but(socket);

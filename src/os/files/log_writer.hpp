@@ -1,9 +1,9 @@
-// A child process that writes log files: a disk that is slow or full holds up neither ddprun's loop nor the
-// console. What it reads it has to read whole, whatever becomes of the file, so no writer waits for more than
-// the file's own write.
+// A child process that writes log files: a slow or full disk delays neither ddprun's loop nor the console.
+// It reads its pipes to the end, whatever becomes of the file, so no writer waits for more than the file's
+// own write.
 //
-// One for all files of an agent, started by the first. It goes on to the end of all its pipes, also when
-// ddprun is killed, and then leaves.
+// There is one for all files of an agent, started by the first. It continues to the end of all its pipes,
+// also when ddprun is killed, and then exits.
 #pragma once
 
 #include <sys/types.h>
@@ -31,10 +31,10 @@ class LogWriter {
  public:
   struct News {
     int id = 0;
-    int error = 0;           // of the file's first failed write
+    int error = 0;           // errno of the file's first failed write
     std::uint64_t lost = 0;  // bytes that the file does not have
-    bool ended = false;      // its pipe has; at most one other news of its writing comes before
-    int uncompressed = 0;    // nothing else: why it could not be compressed
+    bool ended = false;      // end of its pipe; at most one other news of its writing comes before
+    int uncompressed = 0;    // errno of a failed compression; then no other field is set
   };
 
   LogWriter();  // throws Error
@@ -43,13 +43,14 @@ class LogWriter {
   LogWriter& operator=(const LogWriter&) = delete;
 
   pid_t child() const { return child_; }
-  // What comes through `reader` is appended to the file at `path`, which is open as `file`.
+  // Appends what comes through `reader` to the file at `path`, which is open as `file`.
   void add(int id, Fd reader, Fd file, const std::string& path, const LogStyle& style);
-  // What was added so far is complete once its pipe has ended, and is compressed where that is wanted.
-  // Without this it is when nothing is added any more, so that the last lines can be read meanwhile.
+  // Completes the files added so far: each is complete once its pipe has ended, and is compressed if wanted.
+  // Without this call they are complete when nothing is added any more, so that the last lines can be read
+  // meanwhile.
   void complete();
-  void finish();  // nothing is added any more: the child leaves when all is written
-  // Readable when there is news(), and when the child has left.
+  void finish();  // ends additions: the child exits when all is written
+  // Returns a descriptor that is readable when there is news(), and when the child has left.
   int socket() const { return socket_.get(); }
   std::optional<News> news();  // without waiting
   bool has_left() const { return left_; }

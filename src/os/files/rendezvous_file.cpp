@@ -20,7 +20,7 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr char k_text = 't', k_none = 'n';  // what a look in a child has found
+constexpr char k_text = 't', k_none = 'n';  // kinds of an answer from the child that looks
 
 struct PathParts {
   std::string folder;

@@ -8,8 +8,8 @@ namespace ddprun::os {
 
 inline constexpr std::size_t k_max_rendezvous_file = 8192;
 
-// The coordinator's. It appears whole (another name first, then rename), replaces what was left by a launch
-// that was killed, has mode 0600, and goes with its owner.
+// A file that the coordinator makes. It appears whole (another name first, then rename), replaces what was
+// left by a launch that was killed, has mode 0600, and goes with its owner.
 class RendezvousFile {
  public:
   // Makes the file's folder (mode 0700) where it is missing. Throws Error with a hint.
@@ -27,11 +27,11 @@ class RendezvousFile {
 
 struct RendezvousFileLook {
   std::optional<std::string> text;
-  std::string problem;  // why it is not read, one sentence; both empty: there is none
+  std::string problem;  // reason why it is not read, one sentence; both empty: there is none
 };
 
-// A member's look. What is not a regular file of our own user with mode 0600 (or 0400), is longer than
-// k_max_rendezvous_file or reached through a symbolic link is not read.
+// Looks at the file as a member. One that is not a regular file of our own user with mode 0600 (or 0400), is
+// longer than k_max_rendezvous_file or reached through a symbolic link is not read.
 RendezvousFileLook look_at_rendezvous_file(const std::string& path);
 
 }  // namespace ddprun::os

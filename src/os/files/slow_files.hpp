@@ -1,5 +1,5 @@
-// Calls to a file system that may hang, each in a child with a time limit: whoever makes them has others to
-// serve.
+// Calls to a file system that may hang, each in a child with a time limit.
+// Their caller has others to serve.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace ddprun::os {
 
 inline constexpr Milliseconds k_file_system_limit{5000};
 
-// What `act` returns, an Error of which is thrown on. Throws Error, "<what>: its file system does not
+// Returns what `act` returns, whose Error is thrown on. Throws Error, "<what>: its file system does not
 // answer", after k_file_system_limit.
 std::string ask_file_system(const std::string& what, const std::function<std::string()>& act);
 

@@ -58,7 +58,7 @@ bool is_own_private(const std::string& path) {
          (status.st_mode & 077U) == 0;
 }
 
-// A folder without write permission keeps what is in it.
+// Removes all below the path; a folder without write permission keeps what is in it.
 void remove_below(const std::string& path, bool itself) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return;

@@ -1,9 +1,8 @@
-// Folders of copies for --stage that several processes of a user share: who fills one, who uses it, and who
-// removes it.
+// Folders of copies for --stage, shared by a user's processes, with locks for filling, use and removal.
 //
-// A copy's folder is locked (flock) by who has to do with it: alone while it is filled or removed, together
-// with others while it is used. The kernel unlocks what a killed process held. So the last user removes it,
-// and what none could remove is free for the next ddprun to remove.
+// A copy's folder is locked (flock) by each process that works with it: exclusively while it is filled or
+// removed, shared while it is used. The kernel unlocks what a killed process held. So the last user removes
+// it, and a folder that none could remove is free for the next ddprun to remove.
 #pragma once
 
 #include <optional>
@@ -20,19 +19,20 @@ class StageFolder {
   explicit StageFolder(std::string path) : path_(std::move(path)) {}
 
   enum class Taken {
-    alone,  // to be filled, or checked where it is complete
+    alone,  // locked alone, to be filled, or checked if it is complete
     used,   // complete, and others use it too
-    busy,   // another process has it alone
+    busy,   // locked by another process alone
   };
   // Makes it where it is missing. Throws Error.
   Taken take();
-  // It is complete; others may use it from now on. False: somebody removed it meanwhile.
+  // Marks the copy complete: others may use it from now on. False: another process has removed it meanwhile.
   bool share();
   // Ours alone: removes what is in it.
   void empty() const;
   void mark_complete(std::string_view text) const;  // throws Error
   std::optional<std::string> completed() const;     // the text
-  // It is removed if nobody else uses it, unless it is kept: for other jobs, until room is needed.
+  // Leaves the folder, which is removed if no other process uses it, unless it is kept: for other jobs, until
+  // room is needed.
   void leave(bool keep);
 
   const std::string& path() const { return path_; }
@@ -46,7 +46,7 @@ class StageFolder {
   Fd folder_;
 };
 
-// The user's folder of copies at a place, made where it is missing; and what is to be known of the place.
+// Returns the user's folder of copies at a place, made if it is missing, and facts about the place.
 staging::PlaceFacts look_at_place(const std::string& place);
 
 // Removes what nobody uses any more: what is not kept, and kept copies of `source` under another identity

@@ -34,7 +34,7 @@ using staging::Manifest;
 
 constexpr std::size_t k_threads = 16;
 constexpr std::size_t k_part = std::size_t{1} << 20U;
-constexpr std::size_t k_parts_ahead = 64;  // of k_part bytes at most
+constexpr std::size_t k_parts_ahead = 64;  // parts of k_part bytes at most
 
 Error cannot_read(const std::string& path, int error) {
   return system_failure("cannot read " + printable(path), error);
@@ -322,7 +322,7 @@ ContentReader::ContentReader(std::string root, std::string originals, const Mani
       offsets_(staging::content_offsets(manifest)),
       entry_(manifest.entries.size()) {}
 
-// The copy is opened first: once it is another file, the original is there.
+// Opens the copy first: once it is another file, the original is there.
 void ContentReader::open(std::size_t entry) {
   const std::string path = path_of(root_, manifest_.entries[entry]);
   file_ = open_file(path);

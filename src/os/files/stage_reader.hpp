@@ -12,22 +12,22 @@
 
 namespace ddprun::os {
 
-// Everything below `source`, by several threads, as a shared file system answers each question late. Sockets,
-// pipes and devices are left out. Throws Error naming the file that cannot be read.
+// Lists everything below `source`, by several threads, as a shared file system answers each question late.
+// Sockets, pipes and devices are left out. Throws Error naming the file that cannot be read.
 staging::Manifest read_stage_source(const std::string& source);
 
-// All contents in order, to one thread, read by several before it asks. `stop` ends it. Throws Error naming
-// the file that cannot be read, or that is another than the list says: it has changed.
+// Streams all contents in order, to one thread, read by several before it asks. `stop` ends it. Throws Error
+// naming the file that cannot be read, or that is another than the list says: it has changed.
 void stream_contents(const std::string& root, const staging::Manifest& manifest,
                      const std::function<void(std::string_view)>& take, const std::function<bool()>& stop);
 
 // Parts of the contents as others ask for them; for one thread.
 class ContentReader {
  public:
-  // `originals`: of files that were rewritten in the copy, by their number in the list; empty: there are
-  // none.
+  // Makes a reader. `originals`: files that were rewritten in the copy, by their number in the list; empty:
+  // there are none.
   ContentReader(std::string root, std::string originals, const staging::Manifest& manifest);
-  // From there on, at most that much, of one file; it must lie in the contents. Throws Error.
+  // Reads from there on, at most that much, of one file; it must lie in the contents. Throws Error.
   std::string read(std::uint64_t offset, std::size_t most);
 
  private:

@@ -82,7 +82,7 @@ void make_link(const std::string& root, const Manifest& manifest, const Entry& e
   (void)::utimensat(AT_FDCWD, path.c_str(), times_of(entry).data(), AT_SYMLINK_NOFOLLOW);
 }
 
-// For a moment, if need be: the source may be read-only.
+// A folder made writable for a moment, if need be: the source may be read-only.
 class OpenedFolder {
  public:
   explicit OpenedFolder(std::string path) : path_(std::move(path)) {
@@ -117,7 +117,7 @@ void rewrite_file(const std::string& root, const std::string& original, const En
   check(::rename(beside.c_str(), path.c_str()), path);
 }
 
-// As far as its status shows.
+// Reports whether the entry found is the one meant, judged by its status.
 bool is_same(const Entry& meant, const Entry& found) {
   const bool rewritten = staging::may_name_source(meant);
   if (meant.kind == Kind::folder || meant.kind == Kind::symbolic_link) return meant.kind == found.kind;
@@ -137,7 +137,7 @@ StageWriter::StageWriter(std::string root, const Manifest& manifest)
   open_next();
 }
 
-// Those without contents are done with on the way.
+// Opens the next file that has contents; other entries are done already.
 void StageWriter::open_next() {
   for (; !file_ && entry_ < manifest_.entries.size(); ++entry_) {
     const Entry& entry = manifest_.entries[entry_];

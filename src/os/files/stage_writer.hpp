@@ -16,9 +16,9 @@ class StageWriter {
  public:
   // Makes the folders, below or at `root`, which does not exist yet. Throws Error, here and below.
   StageWriter(std::string root, const staging::Manifest& manifest);
-  // The next part of the contents. Blocks of zeros become holes.
+  // Writes the next part of the contents. Blocks of zeros become holes.
   void write(std::string_view bytes);
-  // All of the contents are written: links, permissions and times.
+  // Finishes once all contents are written: links, permissions and times.
   void finish(const std::vector<staging::Mapping>& mappings);
 
  private:
@@ -32,18 +32,18 @@ class StageWriter {
   Fd file_;
   std::string path_;
   std::uint64_t at_ = 0;    // in the file
-  std::uint64_t size_ = 0;  // of the file
+  std::uint64_t size_ = 0;  // length of the file
 };
 
 // Leads what names the source to the copy, and keeps what was there in `originals`. Throws Error.
 void rewrite_copy(const std::string& root, const std::string& originals, const staging::Manifest& manifest,
                   const std::vector<staging::Mapping>& mappings);
 
-// Whether the copy has what the list says, by size and permissions, and nothing else but what a running
-// Python adds (__pycache__).
+// Reports whether the copy has what the list says, by size and permissions, and nothing else except what a
+// running Python adds (__pycache__).
 bool is_like(const std::string& root, const staging::Manifest& manifest);
 
-// Below an existing folder. Empty, or why it failed: "tar exits with 2".
+// Unpacks below an existing folder. Returns an empty text, or why it failed: "tar exits with 2".
 std::string unpack(const std::string& archive, const std::string& folder);
 
 }  // namespace ddprun::os

@@ -19,7 +19,7 @@ std::string address_of(const PciAttributes& pci) {
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
 }
 
-// "Port1State" is the number of the state in verbs; a port of Ethernet has no LID.
+// Reads the ports. "Port1State" is the number of the state in verbs; a port of Ethernet has no LID.
 void read_ports(hwloc_obj_t device, facts::PciDevice& card) {
   constexpr std::string_view k_active = "4";
   if (device->type != HWLOC_OBJ_OS_DEVICE || device->name == nullptr ||
@@ -40,8 +40,8 @@ void read_ports(hwloc_obj_t device, facts::PciDevice& card) {
   }
 }
 
-// ROCm's and Level Zero's own devices below a card, where lstopo was built to ask for them: rsmi0 to rsmi5
-// of an MI300A in CPX mode, ze0.0 and ze0.1 of a card with two tiles.
+// Reads a GPU with ROCm's and Level Zero's own devices below a card, where lstopo was built to ask for them:
+// rsmi0 to rsmi5 of an MI300A in CPX mode, ze0.0 and ze0.1 of a card with two tiles.
 void read_gpu(hwloc_obj_t device, facts::PciDevice& gpu) {
   const PciAttributes& pci = device->attr->pcidev;
   gpu.vendor = facts::gpu_vendor(pci.vendor_id);

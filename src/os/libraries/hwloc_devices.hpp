@@ -1,4 +1,4 @@
-// What hwloc tells of one PCI device.
+// Attributes of one PCI device as hwloc shows them.
 #pragma once
 
 #include <hwloc.h>
@@ -9,7 +9,7 @@
 
 namespace ddprun::os {
 
-// A GPU or a network card, without the CPUs near it; nothing for other devices.
+// Reads a GPU or a network card, without the CPUs near it; nullopt for other devices.
 std::optional<facts::PciDevice> read_hwloc_device(hwloc_obj_t device);
 
 }  // namespace ddprun::os

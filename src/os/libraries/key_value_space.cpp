@@ -18,7 +18,7 @@ namespace {
 
 struct PmiServer {
   int descriptor = -1;  // PMI_FD
-  std::string port;     // or PMI_PORT, with
+  std::string port;     // PMI_PORT, used with id and size
   std::string id;       // PMI_ID
   int size = 1;
 };
@@ -73,7 +73,7 @@ KeyValueClient::KeyValueClient(const facts::Environment& environment, const KeyV
   const PmiServer server = find_server(environment);
   pmi_ = server.descriptor;
   if (pmi_ < 0) {
-    // Made here and connected there, so that the connection outlives the child.
+    // The socket is made here and connected in the child, so that the connection outlives it.
     connection_ = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!connection_) throw system_failure("cannot create a socket for PMI", errno);
     pmi_ = connection_.get();

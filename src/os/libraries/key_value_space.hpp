@@ -1,5 +1,4 @@
-// The key-value space of the launcher that started us: how the coordinator tells where it listens where
-// nobody knows its host's name.
+// Key-value space of the launcher, for the coordinator's address where agents know no host name.
 //
 // It runs in a forked child, as look-ups do: libpmix has threads and waits of its own, and a barrier lasts
 // until the slowest agent is there. The connection of PMI-1 stays ours; so does the word that ends it.
@@ -19,7 +18,7 @@ namespace ddprun::os {
 struct KeyValueRequest {
   enum class Service { pmi1, pmix };
   Service service = Service::pmi1;
-  std::optional<std::string> value;  // the coordinator's, printable and without blanks; nothing: fetch it
+  std::optional<std::string> value;  // the coordinator's, printable and without blanks; nullopt: fetch it
   bool all_take_part = false;        // also where several agents share a node
   Milliseconds barrier_limit{600000};
   Milliseconds answer_limit{10000};  // PMI-1: for everything but the barrier
@@ -28,9 +27,9 @@ struct KeyValueRequest {
 
 class KeyValueClient {
  public:
-  // `environment` tells where the server is: PMI_FD, or PMI_PORT and PMI_ID, PMI_SIZE; libpmix looks at the
-  // process' own. Throws Error where there can be no key-value space. Must be called while this process has
-  // one thread.
+  // Connects to the server that `environment` names: PMI_FD, or PMI_PORT and PMI_ID, PMI_SIZE; libpmix looks
+  // at the process' own. Throws Error if there can be no key-value space. Must be called while this process
+  // has one thread.
   KeyValueClient(const facts::Environment& environment, const KeyValueRequest& request);
 
   // Gives render_answer() of an KeyValueAnswer, and then its end.
@@ -43,7 +42,7 @@ class KeyValueClient {
 
  private:
   Fd connection_;  // to PMI_PORT
-  int pmi_ = -1;   // that, or PMI_FD; -1 with PMIx
+  int pmi_ = -1;   // descriptor of connection_, or PMI_FD; -1 with PMIx
   AnsweringChild child_;
 };
 

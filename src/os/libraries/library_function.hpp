@@ -7,7 +7,7 @@
 
 namespace ddprun::os {
 
-constexpr int k_success = 0;  // of NVML, PMIx and munge alike
+constexpr int k_success = 0;  // same in NVML, PMIx and munge
 
 // Fills a pointer to a function of the library behind `handle`; false when it has none of that name.
 template <class Function>

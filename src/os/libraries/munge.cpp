@@ -31,7 +31,7 @@ struct MungeLibrary {
   int (*encode)(char**, void*, const void*, int) = nullptr;
   int (*decode)(const char*, void*, void**, int*, uid_t*, gid_t*) = nullptr;
 
-  // Nothing when it was loaded, else why not.
+  // Loads the library. Returns an empty string, or the reason of a failure.
   std::string load(const std::string& name) {
     void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return fmt::format("libmunge cannot be loaded: {}", ::dlerror());
@@ -45,7 +45,7 @@ struct MungeLibrary {
   }
 };
 
-// How a request and its answer start.
+// First bytes of a request and of its answer.
 constexpr char k_encode = 'e';
 constexpr char k_decode = 'd';
 constexpr char k_good = '+';
@@ -53,7 +53,7 @@ constexpr char k_bad = '-';
 
 using Memory = std::unique_ptr<void, void (*)(void*)>;
 
-// In the child. One call, since a context keeps what the last one left.
+// A single call in the child, since a context keeps what the last one left.
 class Caller {
  public:
   Caller(const MungeLibrary& library, const std::string& socket)
@@ -91,7 +91,8 @@ class Caller {
   }
 
  private:
-  // The context's text is more precise than the number's, and may name the socket.
+  // Returns the reason of a refusal. The context's text is more precise than the number's, and may name the
+  // socket.
   std::string refuse(int error) const {
     if (context_ == nullptr) return k_bad + std::string("out of memory");
     const char* const precise = library_.context_error(context_);
@@ -103,7 +104,7 @@ class Caller {
   void* context_;
 };
 
-// In the child. A library that cannot be loaded now will not be later.
+// Makes, in the child, the function that serves. A library that cannot be loaded now will not be later.
 ServingChild::Serve make_server(const std::string& socket, const std::string& name) {
   const auto library = std::make_shared<MungeLibrary>();
   const std::string problem = library->load(name);

@@ -1,5 +1,5 @@
-// Credentials of the MUNGE service: proof that a process of a certain user on a host of this cluster made a
-// message. libmunge is loaded when first needed, so that one binary runs where it is not installed.
+// Credentials of the MUNGE service: proof that a user's process on a host of this cluster made a message.
+// libmunge is loaded when first needed, so that one binary runs where it is not installed.
 //
 // libmunge gives each of five attempts two seconds (src/libmunge/m_msg_client.c, src/libcommon/m_msg.c of
 // MUNGE 0.5), so a stopped daemon would hold its caller for more than ten: a child makes the calls, each with
@@ -19,17 +19,17 @@ namespace ddprun::os {
 
 inline constexpr const char* k_munge_library = "libmunge.so.2";
 
-// Whether a munge daemon's socket is in one of the places where it usually is.
+// Reports whether a munge daemon's socket is in one of its usual places.
 bool capture_munge_presence();
 
 struct MungeEncoded {
   std::optional<std::string> credential;  // printable, of a few hundred bytes more than the payload
-  std::string problem;                    // else one sentence for the user
+  std::string problem;                    // one sentence for the user, if there is no credential
 };
 
 struct MungeDecoded {
   std::optional<std::string> payload;
-  std::uint32_t uid = 0;  // who made the credential, certified by the cluster's key
+  std::uint32_t uid = 0;  // user who made the credential, certified by the cluster's key
   std::string problem;
 };
 
@@ -42,11 +42,11 @@ class Munge {
 
   static constexpr Milliseconds k_rest{60000};  // after three questions without an answer nothing is asked
 
-  // `socket`: the daemon's socket if not the library's own choice.
+  // Makes a client. `socket`: the daemon's socket if not the library's own choice.
   explicit Munge(std::string socket = {}, Milliseconds deadline = k_deadline,
                  std::string library = k_munge_library, Milliseconds rest = k_rest);
 
-  // A credential that only our own effective user can decode, for one minute.
+  // Makes a credential that only our own effective user can decode, for one minute.
   MungeEncoded encode(const std::string& payload);
   // Refuses what is no credential, has expired, was meant for another user, or was decoded on this host
   // before.

@@ -39,7 +39,8 @@ std::string resolve(const std::string& name) {
   return lines;
 }
 
-// What Slurm uses for a node that the name service does not know: pods of Kubernetes, machines of a cloud.
+// Returns the address that Slurm uses for a node that the name service does not know: pods of Kubernetes,
+// machines of a cloud.
 std::string ask_slurm_for_address(const std::string& name) {
   constexpr Milliseconds k_slurm_limit{3000};
   if (::getenv("SLURM_JOB_ID") == nullptr || !allocation::is_host_name(name)) return {};

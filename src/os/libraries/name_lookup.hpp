@@ -1,5 +1,5 @@
-// Looks a host name up beside the event loop: the C library's resolver blocks for as long as a name server
-// likes.
+// Looks a host name up beside the event loop.
+// The C library's resolver blocks for as long as a name server likes.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@
 
 namespace ddprun::os {
 
-// Numeric addresses in the resolver's order, else in a job of Slurm the node's NodeAddr as scontrol shows it;
-// none where the name is not known or nobody answers in time.
+// Returns the numeric addresses in the resolver's order, else in a job of Slurm the node's NodeAddr as
+// scontrol shows it; none if the name is not known or no answer comes in time.
 std::vector<std::string> look_up_name(const std::string& name, Milliseconds limit = k_lookup_limit);
 
-// Whether a numeric address has a name, asked for as long as `limit`; nothing when nobody answers in time.
+// Reports whether a numeric address has a name; nullopt if no answer comes within `limit`.
 std::optional<bool> has_name(const std::string& address, Milliseconds limit = k_lookup_limit);
 
 class NameLookupChild {

@@ -1,6 +1,6 @@
-// hwloc's static library asks udev for the names and sizes of disks, which nobody here wants to know, and
-// linking libudev would make it a run-time dependency of the program. hwloc goes on without udev where
-// udev_new gives none, and then calls none of the others.
+// hwloc's static library asks udev for the names and sizes of disks, which ddprun does not need, and linking
+// libudev would make it a run-time dependency of the program. hwloc goes on without udev where udev_new gives
+// none, and then calls none of the others.
 struct udev;
 struct udev_device;
 

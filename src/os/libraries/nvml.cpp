@@ -69,7 +69,7 @@ struct NvmlLibrary {
   int (*mig_count)(Device, unsigned*) = nullptr;
   int (*mig_handle)(Device, unsigned, Device*) = nullptr;
 
-  // Nothing when it was loaded, else why not.
+  // Loads the library. Returns an empty string, or the reason of a failure.
   std::string load(const std::string& name) {
     void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return fmt::format("cannot be loaded ({})", ::dlerror());
@@ -131,7 +131,7 @@ struct NvmlLibrary {
   }
 };
 
-// How a line of the answer starts: a GPU (address, UUID, MIG instances with commas, then its name), one that
+// First words of an answer's lines: a GPU (address, UUID, MIG instances with commas, then its name), one that
 // is lost, or no list.
 constexpr std::string_view k_gpu = "gpu ";
 constexpr std::string_view k_lost = "lost ";

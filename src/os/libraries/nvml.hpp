@@ -11,8 +11,8 @@
 
 namespace ddprun::os {
 
-// Where an NVIDIA driver shows itself below `root`, or Windows' own below Linux (WSL 2): only there is its
-// library worth loading.
+// Reports whether an NVIDIA driver shows itself below `root`, or Windows' own below Linux (WSL 2): only there
+// is its library worth loading.
 bool shows_nvidia(const std::string& root = "");
 
 // Loads `library` and lists the GPUs in PCI order, as text that parse_nvml_answer understands. May take long,
@@ -22,16 +22,16 @@ std::string ask_nvml(const std::string& library);
 struct NvmlAnswer {
   std::vector<facts::Gpu> gpus;   // with UUID and MIG instances, without local CPUs
   std::vector<std::string> lost;  // "GPU 3: GPU is lost": there, but not usable
-  std::string problem;            // why there is no list; empty when there is one
+  std::string problem;            // reason why there is no list; empty when there is one
 };
 NvmlAnswer parse_nvml_answer(std::string_view text);
 
 struct GpuUsage {
   std::string pci_address;
-  std::optional<int> percent;  // of the time that a kernel ran; a GPU with MIG instances does not tell
+  std::optional<int> percent;  // share of time in which a kernel ran; unknown with MIG instances
   std::uint64_t memory = 0;    // bytes that are used
 };
-// As ask_nvml, for what the GPUs do now.
+// Does as ask_nvml, for the GPUs' current use.
 std::string ask_nvml_usage(const std::string& library);
 std::vector<GpuUsage> parse_nvml_usage(std::string_view text);
 

@@ -31,7 +31,7 @@ struct HealthMemory {  // nvmlMemory_v2_t
   unsigned long long total, reserved, free, used;
 };
 struct SlowReason {
-  unsigned long long bit;  // of nvmlClocksThrottleReasons
+  unsigned long long bit;  // bit of nvmlClocksThrottleReasons
   const char* name;
 };
 constexpr SlowReason k_slow_reasons[] = {{0x8, "hardware slowdown"},

@@ -1,4 +1,4 @@
-// How NVIDIA's management library sees the GPUs before a job starts.
+// Health of the GPUs before a job starts, as NVIDIA's management library sees it.
 #pragma once
 
 #include <string>

@@ -18,10 +18,10 @@ namespace {
 
 struct ReadLine {
   std::string text;     // without its end
-  std::string problem;  // else why there is none, as in "it ..."
+  std::string problem;  // reason why there is none, as in "it ..."
 };
 
-// Byte by byte: what follows the line may be for somebody else.
+// Reads a line byte by byte: what follows it may be for another process.
 ReadLine read_line(int descriptor, TimePoint deadline) {
   ReadLine line;
   while (line.text.size() < facts::k_max_pmi_line) {
@@ -37,8 +37,8 @@ ReadLine read_line(int descriptor, TimePoint deadline) {
   return {{}, "sent an endless line"};
 }
 
-// A request is a few hundred bytes in one piece (Slurm reads init with a single read), and the server has
-// none before it: it is taken at once.
+// Sends a request of a few hundred bytes in one piece (Slurm reads init with a single read); the server has
+// none before it, and takes it at once.
 bool send_line(int descriptor, const std::string& line) {
   ssize_t sent = ::send(descriptor, line.data(), line.size(), MSG_NOSIGNAL);
   if (sent < 0 && errno == ENOTSOCK) sent = ::write(descriptor, line.data(), line.size());

@@ -16,7 +16,8 @@ struct PmiLimits {
 // Connects an IPv4 socket to "host:port"; why not, or nothing.
 std::string connect_to_pmi(int socket, const std::string& host_and_port);
 
-// The whole conversation. Bytes are read one line at a time, so that an MPI program may go on where it ends.
+// Holds the whole conversation. Bytes are read one line at a time, so that an MPI program may go on where it
+// ends.
 facts::KeyValueAnswer key_value_space_over_pmi(int descriptor, facts::PmiRequest request,
                                                const PmiLimits& limits);
 

@@ -48,9 +48,9 @@ struct PmixLibrary {
   int (*finalize)(const void*, std::size_t) = nullptr;
   const char* (*error_text)(int) = nullptr;
 
-  // Nothing when it was loaded, else why not.
+  // Loads the library. Returns an empty string, or the reason of a failure.
   std::string load(const std::string& name) {
-    void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL);  // its plug-ins refer to it
+    void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL);  // global, for its plug-ins
     if (handle == nullptr) return fmt::format("libpmix cannot be loaded: {}", ::dlerror());
     const bool whole = find_function(handle, "PMIx_Init", init) && find_function(handle, "PMIx_Put", put) &&
                        find_function(handle, "PMIx_Commit", commit) &&

@@ -53,7 +53,7 @@ SlurmApi::~SlurmApi() {
   if (library_ != nullptr) ::dlclose(library_);
 }
 
-// From 21.08 on; before, each call reads it.
+// Reads Slurm's configuration, needed from 21.08 on; before, each call reads it.
 void SlurmApi::read_configuration() {
   void (*init)(const char*) = nullptr;
   if (find_function(library_, "slurm_init", init)) init(nullptr);

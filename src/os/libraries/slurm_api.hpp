@@ -16,23 +16,23 @@ namespace ddprun::os {
 
 class SlurmApi {
  public:
-  // Nothing when no libslurm.so.32 ... 46 is installed or it lacks a symbol.
+  // Loads libslurm. Returns nullopt if no libslurm.so.32 ... 46 is installed or it lacks a symbol.
   static std::optional<SlurmApi> open();
-  // For a child, which says nothing on stderr from then on: Slurm's plug-ins complain there, and refer to the
-  // library's symbols.
+  // Opens the library in a child, which writes nothing on stderr from then on: Slurm's plug-ins complain
+  // there, and refer to the library's symbols.
   static std::optional<SlurmApi> open_in_child();
   SlurmApi(SlurmApi&& other) noexcept;
   SlurmApi& operator=(SlurmApi&&) = delete;
   ~SlurmApi();
 
   int soname() const { return soname_; }
-  // The names of a host list by Slurm's own parser; nothing where it refuses the list (it then also writes a
-  // line to stderr).
+  // Returns the names of a host list by Slurm's own parser; nullopt if it refuses the list (it then also
+  // writes a line to stderr).
   std::optional<std::vector<std::string>> expand_hostlist(const std::string& text) const;
 
-  // For a child. How long the job may still run; nothing where slurmctld does not tell.
+  // Returns, in a child, how long the job may still run; nullopt if slurmctld does not say.
   std::optional<std::int64_t> remaining_seconds(std::uint32_t job);
-  // For a child. The job that slurmd of this host started `process` for, or adopted it into.
+  // Returns, in a child, the job that slurmd of this host started `process` for, or adopted it into.
   std::optional<std::int64_t> job_of(int process);
 
  private:

@@ -1,6 +1,7 @@
-// Of hwloc only what reads /sys, XML and descriptions is used. Its plug-ins (OpenCL, CUDA, X11) take long,
-// may hang and bring another hwloc along, so they are kept from loading; what it prints becomes the reason of
-// an error. Both need this process' environment and standard error, which is why hwloc runs in a child.
+// Topology from hwloc, of which only the parts are used that read /sys, XML and descriptions.
+// Its plug-ins (OpenCL, CUDA, X11) take long, may hang and bring another hwloc along, so they are kept from
+// loading; what it prints becomes the reason of an error. Both need this process' environment and standard
+// error, which is why hwloc runs in a child.
 #include "os/libraries/topology.hpp"
 
 #include <fmt/format.h>
@@ -37,7 +38,8 @@ constexpr std::size_t k_file_limit = 16 << 20;
 constexpr Milliseconds k_load_deadline{10000};
 constexpr std::string_view k_standard_input = "-";
 
-// Variables may make hwloc read another machine, as launchers leave them behind, load plug-ins or print.
+// Removes variables that may make hwloc read another machine, as launchers leave them behind, load plug-ins
+// or print.
 void quiet_hwloc() {
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -62,7 +64,7 @@ class KeptErrors {
   KeptErrors() : file_(::memfd_create("errors", MFD_CLOEXEC)) {
     if (file_) ::dup2(file_.get(), STDERR_FILENO);
   }
-  // What hwloc printed last about the thing itself; nothing when it only said that it failed.
+  // Returns hwloc's last line about the thing itself; nullopt if it only said that it failed.
   std::optional<std::string> reason() const {
     char text[4096];
     const ssize_t got = file_ ? ::pread(file_.get(), text, sizeof text, 0) : 0;
@@ -122,8 +124,8 @@ class HwlocTopology {
     if (topology_ != nullptr) hwloc_topology_destroy(topology_);
   }
 
-  // Reads this machine, without its devices (os/capture_pci). The x86 component would run cpuid on every CPU,
-  // one after the other, for names of models.
+  // Reads this machine, without its devices (os/machine/capture_pci). The x86 component would run cpuid on
+  // every CPU, one after the other, for names of models.
   void load_here() {
     hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
     require(hwloc_topology_load(topology_) == 0);
@@ -136,7 +138,7 @@ class HwlocTopology {
     const unsigned long flags = hwloc_topology_get_flags(topology_) & ~without_kinds;
     require(hwloc_topology_set_flags(topology_, flags) == 0);
 #endif
-    // With its final zero byte, as hwloc wants it.
+    // The size includes the final zero byte, as hwloc wants it.
     const int size = static_cast<int>(xml.size() + 1);
     const bool good = hwloc_topology_set_xmlbuffer(topology_, xml.c_str(), size) == 0 &&
                       hwloc_topology_load(topology_) == 0;
@@ -148,7 +150,7 @@ class HwlocTopology {
     require(hwloc_topology_load(topology_) == 0);
   }
 
-  // "hwloc 2.9.0", of the library and not of its header.
+  // Returns "hwloc 2.9.0", of the library and not of its header.
   std::string version() const {
     const char* const text = hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology_), "hwlocVersion");
     return fmt::format("hwloc{}{}", text == nullptr ? "" : " ", text == nullptr ? "" : text);
@@ -182,8 +184,9 @@ class HwlocTopology {
       use(object);
   }
 
-  // hwloc gives memory without CPUs (HBM, GPU memory) the CPUs it is near to. The kernel's first node with a
-  // CPU is the one it belongs to; in all machines known, plain memory has the lower numbers.
+  // Reads the nodes. hwloc gives memory without CPUs (HBM, GPU memory) the CPUs it is near to. The kernel's
+  // first node with a CPU is the one it belongs to; in all machines known, plain memory has the lower
+  // numbers.
   void read_nodes() {
     each(HWLOC_OBJ_NUMANODE, [&](hwloc_obj_t node) { numa_.push_back(node); });
     std::sort(numa_.begin(), numa_.end(),
@@ -201,8 +204,8 @@ class HwlocTopology {
     if (numa_.empty()) throw Error("it has no NUMA node");
   }
 
-  // What a core shares with its local peers: the L3, else the L2, else the package as far as its NUMA node
-  // goes.
+  // Returns the object that a core shares with its local peers: the L3, else the L2, else the package as far
+  // as its NUMA node extends.
   std::pair<hwloc_obj_t, int> shared_around(hwloc_obj_t core, int node) const {
     for (const auto type : {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE}) {
       if (const hwloc_obj_t cache = hwloc_get_ancestor_obj_by_type(topology_, type, core)) return {cache, -1};
@@ -235,10 +238,10 @@ class HwlocTopology {
     sort_cores();
   }
 
-  // Cores of which the description tells no NUMA node, as where a socket has no memory: those of a package
-  // are one, unless others of the package have one.
+  // Gives a node to cores without a NUMA node in the description, as when a socket has no memory: those of a
+  // package are one, unless others of the package have one.
   void house_the_homeless() {
-    std::map<int, int> nodes;  // by package
+    std::map<int, int> nodes;  // indexed by package
     for (const facts::Core& core : result_.cores) {
       if (core.node != k_no_node) nodes.emplace(core.package, core.node);
     }
@@ -276,7 +279,7 @@ class HwlocTopology {
     const int count = hwloc_cpukinds_get_nr(topology_, 0);
     const std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> cpus(hwloc_bitmap_alloc(),
                                                                          hwloc_bitmap_free);
-    std::map<int, std::string> names;  // by CPU
+    std::map<int, std::string> names;  // indexed by CPU
     for (int kind = 0; kind < count; ++kind) {
       unsigned infos = 0;
       hwloc_info_s* info = nullptr;
@@ -297,7 +300,8 @@ class HwlocTopology {
 #endif
   }
 
-  // Who wrote it may have been kept to some CPUs by a control group: so are programs there.
+  // Reads the host's name and the allowed CPUs: the machine that wrote it may have had a control group, as
+  // programs there have.
   void read_description() {
     const hwloc_obj_t root = hwloc_get_root_obj(topology_);
     if (const char* const host = hwloc_obj_get_info_by_name(root, "HostName")) result_.host = host;
@@ -344,7 +348,8 @@ class HwlocTopology {
               [](const facts::PciDevice& a, const facts::PciDevice& b) { return a.address < b.address; });
   }
 
-  // hwloc hangs a device whose NUMA node the firmware does not tell (-1) under the whole machine.
+  // Returns the CPUs near a device. hwloc hangs one whose NUMA node the firmware does not tell (-1) under the
+  // whole machine.
   std::vector<int> local_to(hwloc_obj_t device) const {
     const hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(topology_, device);
     std::vector<int> cpus = common(numbers_of(place->complete_cpuset), cpus_);
@@ -359,9 +364,9 @@ class HwlocTopology {
   KeptErrors errors_;
   hwloc_topology_t topology_ = nullptr;
   bool described_ = false;
-  std::vector<hwloc_obj_t> numa_;   // by the kernel's number, as result_.nodes
+  std::vector<hwloc_obj_t> numa_;   // indexed as result_.nodes, by the kernel's number
   std::map<int, int> node_of_cpu_;  // index into result_.nodes
-  std::vector<int> cpus_;           // of all cores, ascending
+  std::vector<int> cpus_;           // CPUs of all cores, ascending
   facts::Topology result_;
 };
 
@@ -370,7 +375,7 @@ class HwlocTopology {
   throw UsageError(fmt::format("cannot use the topology {}: {}", printable(source), why), hint);
 }
 
-// What hwloc 2 would only call invalid.
+// Refuses formats that hwloc 2 would only call invalid, with a sentence for each.
 void refuse_other_formats(const std::string& text, const std::string& source) {
   constexpr std::size_t k_head = 1000;
   if (text.starts_with("\x1f\x8b"))
@@ -382,7 +387,7 @@ void refuse_other_formats(const std::string& text, const std::string& source) {
            "write it for hwloc 2: lstopo --export-xml-flags v2 node.xml");
 }
 
-// Nodes, cores and devices of what `load` puts into hwloc; a reason behind '-' where it cannot.
+// Returns nodes, cores and devices of what `load` puts into hwloc; a reason behind '-' if it cannot.
 template <class Load>
 std::string answer(const std::string& source, Load load) {
   try {
@@ -402,7 +407,7 @@ facts::Topology load_in_child(const std::string& source, const std::string& name
   return facts::parse_topology(told.bytes->substr(1), name);
 }
 
-// "pack:2 core:8": no name of a file has such a look.
+// Reports whether it looks like "pack:2 core:8", as no name of a file does.
 bool looks_synthetic(const std::string& source) {
   return source.find(':') != std::string::npos && source.find('/') == std::string::npos;
 }

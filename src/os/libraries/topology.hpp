@@ -1,4 +1,4 @@
-// With src/os/hwloc_devices the only files that speak to hwloc.
+// Topology of a machine by hwloc: of this one, of a file or of a description.
 #pragma once
 
 #include <string>
@@ -7,13 +7,14 @@
 
 namespace ddprun::os {
 
-// This machine's node, whole, whatever this process may use of it. Throws Error with hwloc's reason. To be
-// called in a child, as capture_hardware does: it clears hwloc's variables and keeps what hwloc prints. Costs
-// what reading /sys costs, about a millisecond on a small node and some tens on one of 256 threads.
+// Discovers this machine's node, whole, whatever this process may use of it. Throws Error with hwloc's
+// reason. To be called in a child, as capture_hardware does: it clears hwloc's variables and keeps what hwloc
+// prints. Costs what reading /sys costs, about a millisecond on a small node and some tens on one of 256
+// threads.
 facts::Topology discover_topology();
 
-// `source` is a file (hwloc's XML, or the JSON of facts/topology.hpp) or hwloc's synthetic description such
-// as "pack:2 numa:4 l3:2 core:8 pu:2". hwloc reads it in a child of its own, in 10 s at most; some
+// Loads `source`: a file (hwloc's XML, or the JSON of facts/topology.hpp) or hwloc's synthetic description
+// such as "pack:2 numa:4 l3:2 core:8 pu:2". hwloc reads it in a child of its own, in 10 s at most; some
 // milliseconds for 256 threads. Throws Error naming what is wrong with it and the forms there are.
 facts::Topology load_topology(const std::string& source);
 

@@ -38,7 +38,7 @@ struct ZstdLibrary {
   std::size_t (*compress)(Context*, Output*, Input*, int) = nullptr;
   unsigned (*is_error)(std::size_t) = nullptr;
 
-  // Nothing when it was loaded, else why not.
+  // Loads the library. Returns an empty string, or the reason of a failure.
   std::string load() {
     void* const library = ::dlopen(k_zstd_library, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return fmt::format("cannot be loaded ({})", ::dlerror());
@@ -53,7 +53,7 @@ struct ZstdLibrary {
 
 constexpr std::size_t k_portion = std::size_t{1} << 17;
 
-// -1 and errno as read(2).
+// Reads; returns -1 and errno as read(2).
 ssize_t read_some(int from, std::vector<char>& bytes) {
   for (;;) {
     const ssize_t length = ::read(from, bytes.data(), bytes.size());

@@ -19,7 +19,7 @@ namespace ddprun::os {
 
 namespace {
 
-// "nvidia12" with the prefix "nvidia" is 12; nothing for "nvidiactl".
+// Returns 12 for "nvidia12" with the prefix "nvidia"; nullopt for "nvidiactl".
 std::optional<int> number_after(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   const auto number = parse_integer(name.substr(prefix.size()));
@@ -30,7 +30,7 @@ std::optional<int> number_after(std::string_view name, std::string_view prefix) 
 bool may_use(const std::string& path) { return ::access(path.c_str(), R_OK | W_OK) == 0; }
 
 std::vector<facts::Gpu> capture_nvidia(const std::string& root) {
-  std::map<int, std::pair<std::string, facts::NvidiaInformation>> known;  // by minor, with the PCI address
+  std::map<int, std::pair<std::string, facts::NvidiaInformation>> known;  // indexed by minor; with address
   const std::string folder = root + "/proc/driver/nvidia/gpus";
   for (const std::string& pci : list_folder(folder)) {
     const auto text = try_read_file(folder + "/" + pci + "/information");
@@ -46,7 +46,7 @@ std::vector<facts::Gpu> capture_nvidia(const std::string& root) {
     found.push_back(
         {*minor, {"nvidia", pci, information.uuid, capture_local_cpus(pci, root), {}, information.model}});
   }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {  // those without an address last
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {  // GPUs without address come last
     return std::tuple(a.second.pci_address.empty(), a.second.pci_address, a.first) <
            std::tuple(b.second.pci_address.empty(), b.second.pci_address, b.first);
   });

@@ -1,4 +1,4 @@
-// This host's own addresses and ports, without asking any other machine.
+// Own addresses and ports of this host, read without asking any other machine.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace ddprun::os {
 
 std::string capture_host_name();  // gethostname(), as it is
 
-// IPv4 and IPv6 addresses of the interfaces that are up, in the kernel's order.
+// Returns the IPv4 and IPv6 addresses of the interfaces that are up, in the kernel's order.
 std::vector<facts::InterfaceAddress> capture_addresses();
 
 // Ports the kernel gives to outgoing connections; Linux' default when unreadable.

@@ -20,7 +20,7 @@ std::optional<std::uint32_t> read_id(const std::string& path) {
   return facts::parse_pci_id(try_read_file(path).value_or(""));
 }
 
-// The folder of every device stands in that of the bridge above it:
+// Returns the bridges above a device. The folder of every device stands in that of the bridge above it:
 // /sys/devices/pci0000:c0/0000:c0:01.1/0000:c1:00.0.
 std::vector<std::string> find_bridges(const std::string& device) {
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(device.c_str(), nullptr), ::free);
@@ -54,7 +54,7 @@ std::vector<std::string> find_names(const std::string& device, facts::DeviceKind
   return names;
 }
 
-// The state of an RDMA device's ports: "4: ACTIVE" and "InfiniBand" or "Ethernet".
+// Returns the state of an RDMA device's ports: "4: ACTIVE" and "InfiniBand" or "Ethernet".
 facts::CardLink find_link(const std::string& rdma_device) {
   facts::CardLink link = facts::CardLink::unknown;
   for (const std::string& port : list_folder(rdma_device + "/ports")) {
@@ -71,7 +71,7 @@ facts::CardLink find_link(const std::string& rdma_device) {
   return link;
 }
 
-// Whatever the kernel lists there is an RDMA device, by whichever name udev has given it.
+// Takes the name of any RDMA device that the kernel lists there, whatever udev has called it.
 void take_rdma(facts::PciDevice& device, const std::string& folder) {
   for (const char* of_class : {"/infiniband", "/cxi"}) {
     for (const std::string& name : list_folder(folder + of_class)) {

@@ -54,7 +54,7 @@ std::vector<std::vector<int>> capture_cores(const std::vector<int>& cpus, const 
   const auto active = try_read_file(folder + "/smt/active");
   const bool single = active && trim(*active) == "0";
   std::vector<std::vector<int>> cores;
-  std::map<int, std::size_t> core_of;  // by CPU, of the siblings of those that were looked at
+  std::map<int, std::size_t> core_of;  // indexed by CPU; has the siblings of those looked at
   for (const int cpu : cpus) {
     if (const auto known = core_of.find(cpu); known != core_of.end()) {
       cores[known->second].push_back(cpu);

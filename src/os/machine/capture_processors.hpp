@@ -9,25 +9,26 @@
 
 namespace ddprun::os {
 
-// The affinity mask of the calling thread, ascending, for machines of any size; empty when the kernel
+// Returns the affinity mask of the calling thread, ascending, for machines of any size; empty when the kernel
 // refuses.
 std::vector<int> capture_allowed_cpus();
 
-// The cores that `cpus` are on, each with those of its SMT siblings that are among them, in the order of
-// their first CPUs. `root` stands in front of /sys (for tests).
+// Returns the cores that `cpus` are on, each with those of its SMT siblings that are among them, in the order
+// of their first CPUs. `root` stands in front of /sys (for tests).
 std::vector<std::vector<int>> capture_cores(const std::vector<int>& cpus, const std::string& root = "");
 
-// CPUs of each kind of core, fastest first, as the kernel sorts them: Intel's hybrid processors by its names,
-// others by the capacity their firmware tells. Empty: nothing tells, so all are alike.
+// Returns the CPUs of each kind of core, fastest first, as the kernel sorts them: Intel's hybrid processors
+// by its names, others by the capacity in their firmware. Empty: no source, so all are alike.
 std::vector<std::vector<int>> capture_core_kinds(const std::string& root = "");
 
-// How many those are.
+// Returns their number.
 int capture_core_count(const std::vector<int>& cpus, const std::string& root = "");
 
-// CPUs of the whole host.
+// Returns the number of CPUs of the whole host.
 int capture_online_cpus(const std::string& root = "");
 
-// The tightest CPU quota between the control group and the top of its hierarchy, in CPUs; version 2 and 1.
+// Returns the tightest CPU quota between the control group and the top of its hierarchy, in CPUs; version 2
+// and 1.
 std::optional<double> capture_cpu_quota(const facts::CgroupPaths& cgroups, const std::string& root = "");
 
 }  // namespace ddprun::os

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t k_file_limit = std::size_t{64} << 10;
-constexpr std::size_t k_most_entries = 16;  // of PYTHONPATH
+constexpr std::size_t k_most_entries = 16;  // entries of PYTHONPATH
 
 std::string value_of(const facts::Environment& environment, const char* name) {
   const auto found = environment.find(name);
@@ -29,7 +29,8 @@ fs::path real_path(const fs::path& path) {
 
 fs::path prefix_of(const fs::path& interpreter) { return interpreter.parent_path().parent_path(); }
 
-// Of an interpreter called python3 or python, the only lib/python3.* beside it.
+// Returns the version in the interpreter's name; for python3 or python, that of the only lib/python3.* beside
+// it.
 std::string find_version(const fs::path& real) {
   if (const auto named = facts::parse_python_name(real.filename().string())) return *named;
   std::string version;
@@ -41,7 +42,7 @@ std::string find_version(const fs::path& real) {
   return version;
 }
 
-// In the order in which Python would find them.
+// Returns the folders in the order in which Python would find them.
 std::vector<fs::path> package_folders(const fs::path& interpreter, const std::string& version,
                                       const std::optional<facts::VirtualEnvironment>& virtual_environment,
                                       const facts::Environment& environment) {
@@ -67,7 +68,7 @@ std::vector<fs::path> package_folders(const fs::path& interpreter, const std::st
 
 struct Found {
   facts::PythonFacts facts;
-  fs::path folder;  // of packages, where torch is
+  fs::path folder;  // folder of packages that has torch
 };
 
 Found find_torch(const std::string& interpreter, const facts::Environment& environment) {

@@ -8,12 +8,12 @@
 
 namespace ddprun::os {
 
-// `interpreter` is the path of its program. A few dozen files are looked for and two are read; what is not
-// where CPython's site.py or Debian look for packages is not found.
+// Captures the Python whose program has the path `interpreter`. A few dozen files are looked for and two are
+// read; packages in places other than those of CPython's site.py and Debian are not found.
 facts::PythonFacts capture_python(const std::string& interpreter, const facts::Environment& environment);
 
-// Of the NCCL package beside its torch (nvidia-nccl-cu12); empty where there is none. Lists the packages'
-// folder.
+// Returns the version of the NCCL package beside its torch (nvidia-nccl-cu12); empty if there is none. Lists
+// the packages' folder.
 std::string find_nccl_version(const std::string& interpreter, const facts::Environment& environment);
 
 }  // namespace ddprun::os

@@ -21,7 +21,7 @@ namespace ddprun::os {
 namespace {
 
 constexpr std::size_t k_largest_table = 4 << 20;
-constexpr std::size_t k_largest_text = 2 << 20;  // of arguments and variables
+constexpr std::size_t k_largest_text = 2 << 20;  // limit for arguments and variables
 
 std::vector<std::string> names_in(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()), ::closedir);
@@ -31,7 +31,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-// The port at which the srun of this step listens for its nodes, where that is on this host.
+// Returns the port at which the srun of this step listens for its nodes, if that is on this host.
 std::optional<int> find_port_of_srun(const facts::Snapshot& snapshot) {
   const std::string host = facts::find_variable(snapshot, "SLURM_SRUN_COMM_HOST").value_or("");
   const auto port = parse_integer(facts::find_variable(snapshot, "SLURM_SRUN_COMM_PORT").value_or(""));
@@ -61,7 +61,7 @@ bool has_open(const std::string& process, const std::string& wanted) {
   });
 }
 
-// Its folder in /proc.
+// Returns srun's folder in /proc.
 std::optional<std::string> find_srun(const std::string& listener) {
   for (const std::string& name : names_in("/proc")) {
     const std::string folder = "/proc/" + name;
@@ -87,7 +87,7 @@ facts::Environment environment_of(const std::string& process) {
   return environment;
 }
 
-// Where srun looks for it: another place that was compiled in is not known here.
+// Reads slurm.conf where srun looks for it: another path that was compiled in is not known here.
 std::string read_slurm_configuration(const facts::Environment& environment) {
   const auto named = environment.find("SLURM_CONF");
   if (named != environment.end()) return try_read_file(named->second, k_largest_table).value_or("");

@@ -31,8 +31,8 @@ constexpr Milliseconds k_writing{300};
 
 std::string first_line(const std::string& path) { return std::string(trim(read_head(path, 256))); }
 
-// A file that nobody else sees; where the file system has none without a name (NFS), one that is removed at
-// once.
+// Opens a file that no other process sees; where the file system has none without a name (NFS), one that is
+// removed at once.
 Fd open_unnamed(const std::string& folder) {
   Fd file(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
   if (file || errno == EACCES || errno == ENOENT || errno == EROFS) return file;

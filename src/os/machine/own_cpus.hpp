@@ -1,4 +1,4 @@
-// Where ddprun itself runs, and where a process it started does, as the kernel tells.
+// CPUs on which ddprun itself runs, and those of a process it started, as the kernel shows them.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,12 @@ namespace ddprun::os {
 // Moves the calling thread to these CPUs; false where the kernel refuses, which changes nothing.
 bool keep_to_cpus(const std::vector<int>& cpus);
 
-// The affinity mask of a process' first thread (0: of the calling thread), ascending, for machines of any
-// size; empty when there is no such process or the kernel refuses.
+// Reads the affinity mask of a process' first thread (0: of the calling thread), ascending, for machines of
+// any size; empty when there is no such process or the kernel refuses.
 std::vector<int> read_affinity(int pid);
 
-// The binding of a running process of ours, read back: sched_getaffinity(2) and the policy that
-// /proc/<pid>/numa_maps shows. Nothing once it has ended; the policy is untouched where the kernel shows
-// none.
+// Reads back the binding of a running process of ours: sched_getaffinity(2) and the policy that
+// /proc/<pid>/numa_maps shows. nullopt once it has ended; the policy is untouched if the kernel shows none.
 std::optional<facts::Binding> read_binding(int pid);
 
 }  // namespace ddprun::os

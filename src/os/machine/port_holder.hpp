@@ -1,4 +1,4 @@
-// Which process of this host listens on a TCP port, for the sentence of one that could not.
+// The process of this host that listens on a TCP port, for the sentence of one that could not.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ struct PortHolder {
   bool own_program = false;  // it runs the same file as this process
 };
 
-// Nothing where no process shows it: it is another user's, or /proc is not our own.
+// Returns nullopt if no process shows it: it is another user's, or /proc is not our own.
 std::optional<PortHolder> find_port_holder(int port);
 
 }  // namespace ddprun::os

@@ -12,8 +12,8 @@ namespace {
 
 std::string text_of(const std::string& path) { return try_read_file(path).value_or(""); }
 
-// The least of what /proc/meminfo says under this name and what each cgroup around this process allows;
-// `used` is taken off a cgroup's limit.
+// Returns the least of what /proc/meminfo says under this name and what each cgroup around this process
+// allows; `used` is taken off a cgroup's limit.
 std::optional<std::uint64_t> least_memory(
     const std::string& root, std::string_view name,
     const std::function<std::uint64_t(const std::string&, bool)>& used) {
@@ -31,7 +31,7 @@ std::optional<std::uint64_t> least_memory(
   return least;
 }
 
-// What the page cache holds and can be had is not used.
+// Returns the memory in use, without what the page cache holds and would give back.
 std::uint64_t used_in(const std::string& folder, bool unified) {
   const std::string file = folder + (unified ? "/memory.current" : "/memory.usage_in_bytes");
   const std::uint64_t used = facts::parse_memory_limit(text_of(file)).value_or(0);

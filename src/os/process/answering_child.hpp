@@ -1,6 +1,6 @@
-// A child process that makes one call and gives its result through a pipe, beside the event loop: for calls
-// that last as long as somebody else likes, such as a name server or the slowest of all agents, where a
-// thread could not be ended.
+// A child process that makes one call and gives its result through a pipe, beside the event loop.
+// For calls whose length another process decides, such as a name server or the slowest of all agents,
+// where a thread could not be ended.
 #pragma once
 
 #include <sys/types.h>
@@ -17,10 +17,10 @@ namespace ddprun::os {
 class AnsweringChild {
  public:
   AnsweringChild() = default;
-  // `purpose` completes "cannot ...", thrown as Error when there can be no child. Must be called while this
-  // process has one thread. The child keeps all signals blocked (our handlers must not run in it), leaves
-  // without any destructor or exit handler, and dies with its parent.
-  // `afterwards`: what it goes on with once its answer is in the pipe and that is closed.
+  // Starts the call in a child. `purpose` completes "cannot ...", thrown as Error when there can be no child.
+  // Must be called while this process has one thread. The child keeps all signals blocked (our handlers must
+  // not run in it), leaves without any destructor or exit handler, and dies with its parent. `afterwards`:
+  // work that it does once its answer is in the pipe and that is closed.
   AnsweringChild(const std::function<std::string()>& call, const std::string& purpose,
                  const std::function<void()>& afterwards = {});
   ~AnsweringChild() { end(); }

@@ -1,4 +1,4 @@
-// What a short program prints: mpiexec --version, scontrol show job.
+// Output of a short program: mpiexec --version, scontrol show job.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// System calls that touch nothing of the C library, errno neither: for a child that shares our memory while
-// we run on.
+// System calls that touch nothing of the C library, not even errno.
+// For a child that shares our memory while we run on.
 #pragma once
 
 #include <sys/syscall.h>
@@ -9,8 +9,8 @@
 
 namespace ddprun::os {
 
-// What such a child runs: its stack is none that a sanitizer has heard of, and it leaves it without
-// returning.
+// Marks the functions that such a child runs: its stack is unknown to the sanitizers, and it leaves it
+// without returning.
 #define DDPRUN_BARE __attribute__((no_sanitize("address", "undefined")))
 
 template <class Value>

@@ -12,16 +12,16 @@ namespace ddprun::os {
                                  const std::vector<std::string>& environment, const std::string& directory,
                                  const std::string& host);
 
-// This program's own file: /proc/self/exe; empty where that cannot be read.
+// Returns this program's own file: /proc/self/exe; empty if that cannot be read.
 std::string capture_own_file();
 int capture_umask();
 void set_umask(int mask);
-// "NAME=value" as they are.
+// Returns "NAME=value" as they are.
 std::vector<std::string> capture_environment_strings();
 
-// All of standard input to its end; nothing when it is longer than `limit`.
+// Reads all of standard input to its end; false when it is longer than `limit`.
 bool read_standard_input(std::size_t limit, std::string& text);
-// Standard input is /dev/null from now on.
+// Makes standard input /dev/null from now on.
 void drop_standard_input();
 
 }  // namespace ddprun::os

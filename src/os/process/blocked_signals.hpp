@@ -13,7 +13,7 @@ class BlockedSignals {
   BlockedSignals& operator=(const BlockedSignals&) = delete;
   ~BlockedSignals();  // blocked is what was before; keeps errno
 
-  // Why they are not blocked, errno; 0: they are.
+  // Returns 0, or the errno for which they are not blocked.
   int error() const noexcept { return error_; }
 
  private:

@@ -20,13 +20,13 @@ namespace {
 constexpr Milliseconds k_longest_ending{1000};
 constexpr auto k_by_pidfd = static_cast<idtype_t>(3);  // P_PIDFD, which older headers lack
 
-// A second time where it is refused: nobody would ask again, since SIGCHLD comes once.
+// Asks a second time if it is refused: it would not be asked again, since SIGCHLD comes once.
 bool ask_now(idtype_t type, int id, int flags, siginfo_t& info) {
   return ::waitid(type, static_cast<id_t>(id), &info, flags | WNOHANG) == 0 ||
          ::waitid(type, static_cast<id_t>(id), &info, flags | WNOHANG) == 0;
 }
 
-// Does not reap: of one that we trace (held_signals.hpp) a stop is shown too, which nobody else would see
+// Does not reap: of one that we trace (held_signals.hpp) a stop is shown too, which no other call would see
 // then.
 std::optional<ExitStatus> look_at_end(idtype_t type, int id) {
   siginfo_t info{};
@@ -45,7 +45,7 @@ std::optional<ExitStatus> reap_one(idtype_t type, int id) {
   return status && ask_now(type, id, WEXITED, info) ? status : std::nullopt;
 }
 
-// One of our children that has ended and is not reaped; 0: there is none.
+// Finds one of our children that has ended and is not reaped; 0: there is none.
 int find_ended_child() {
   siginfo_t info{};
   return ask_now(P_ALL, 0, WEXITED | WNOWAIT, info) ? info.si_pid : 0;
@@ -117,7 +117,7 @@ EndingChild& EndingChild::operator=(EndingChild&& other) noexcept {
   return *this;
 }
 
-// A tracer may hold back an ending that the pidfd shows.
+// Waits for the end. A tracer may hold back an ending that the pidfd shows.
 void EndingChild::wait() noexcept {
   if (pid_ < 0) return;
   if (pidfd_) wait_until_ready(pidfd_.get(), std::chrono::steady_clock::now() + k_longest_ending);

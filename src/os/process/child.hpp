@@ -17,29 +17,30 @@ namespace ddprun::os {
 
 class Child {
  public:
-  // Made by spawn(). `leads_group`: the number is also that of a process group (or session) of its own.
-  // `start`: where it leaves what came of its start.
+  // Makes a child, called by spawn(). `leads_group`: the number is also that of a process group (or session)
+  // of its own. `start`: where it leaves the result of its start.
   Child(int pid, Fd pidfd, bool leads_group, std::shared_ptr<SharedStart> start = {});
 
   int pid() const noexcept { return pid_; }
-  // Readable once the process has ended, also while a tracer holds that back; empty before Linux 5.3, where
-  // SIGCHLD says when to look.
+  // Returns a descriptor that is readable once the process has ended, also while a tracer holds that back;
+  // empty before Linux 5.3, where SIGCHLD says when to look.
   const Fd& pidfd() const noexcept { return pidfd_; }
 
-  // Nothing while it runs, nor while a tracer (strace, gdb) still holds its ending back: SIGCHLD comes when
-  // that one has collected it, detached or ended. Does not reap; the answer stays after reaping. A program
-  // that could not be started ends at once with ExitStatus::Kind::not_started.
+  // Returns its end; nullopt while it runs, and while a tracer (strace, gdb) still holds its ending back:
+  // SIGCHLD comes when that one has collected it, detached or ended. Does not reap; the answer stays after
+  // reaping. A program that could not be started ends at once with ExitStatus::Kind::not_started.
   std::optional<ExitStatus> ending();
-  // The signal that stopped it, once for each stop (SIGCHLD tells when to look; a pidfd does not).
+  // Takes the signal that stopped it, once for each stop (SIGCHLD tells when to look; a pidfd does not).
   std::optional<int> take_stop();
   // Gives the number back to the system once the process has ended; nothing while it runs.
   std::optional<ExitStatus> reap();
 
-  // What the kernel refused of its binding; nothing until it has asked, a moment after it was made.
+  // Returns the kernel's refusal of its binding; nullopt until it has asked, a moment after it was made.
   std::optional<BindingRefusal> refusal() const;
   void release();  // SpawnRequest::hold: goes on to its program
 
-  // All false when nobody was reached. The family: its group and session, and everything below any of these.
+  // Sends a signal; this and the next ones return false when no process was reached. The family: its group
+  // and session, and everything below any of these.
   bool send_signal(int signal);
   bool send_signal_to_group(int signal);
   bool send_signal_to_family(int signal);
@@ -70,21 +71,21 @@ class EndingChild {
   Fd pidfd_;
 };
 
-// Reaps exactly this child without waiting; nothing when it runs or is no child of ours.
+// Reaps exactly this child without waiting; nullopt when it runs or is no child of ours.
 std::optional<ExitStatus> reap(int pid);
 std::optional<ExitStatus> reap(const Fd& pidfd);
-// Empty before Linux 5.3 or when there is no such process.
+// Opens a pidfd; empty before Linux 5.3 or when there is no such process.
 Fd open_pidfd(int pid);
 
 // Orphans below us become our children instead of init's. False where the kernel refuses.
 bool adopt_orphans();
-// Reaps adopted orphans that have ended; `known` are the children that somebody else reaps. One system call
-// where nobody has ended. Without a /proc of our own, orphans behind an ended known child stay.
+// Reaps adopted orphans that have ended; `known` are the children that others reap. One system call if none
+// has ended. Without a /proc of our own, orphans behind an ended known child stay.
 void reap_orphans(const std::vector<int>& known);
 
-// One round of SIGKILL to everything below us but `except` and what is below those, reaping what has ended
-// and is ours. Returns how many were still there; call again until 0, since a killed process takes a moment
-// and a new one may have been forked behind our back. Every Child not yet reaped has to be among `except`.
+// Kills, in one round, everything below us but `except` and what is below those, reaping what has ended and
+// is ours. Returns how many were still there; call again until 0, since a killed process takes a moment and a
+// new one may have been forked behind our back. Every Child not yet reaped has to be among `except`.
 std::size_t kill_descendants(const std::vector<int>& except);
 
 }  // namespace ddprun::os

@@ -1,5 +1,5 @@
-// Calls into other people's libraries that may wait for ever, or end the process they are in: they run in a
-// forked child that is killed at the deadline.
+// Calls into other people's libraries that may wait for ever, or end the process they are in.
+// They run in a forked child that is killed at the deadline.
 #pragma once
 
 #include <functional>
@@ -12,18 +12,18 @@
 namespace ddprun::os {
 
 struct ChildAnswer {
-  std::optional<std::string> bytes;  // what the function returned
-  std::string problem;  // else why there is nothing: "no answer within 3 s", "ended by signal 11"
+  std::optional<std::string> bytes;  // return value of the function
+  std::string problem;               // reason of no answer: "no answer within 3 s", "ended by signal 11"
   bool timed_out = false;
 };
 
-// One such call that is waited for, so that several can run side by side. Costs a fork (well below a
-// millisecond in a small process).
+// A call that is waited for, so that several can run side by side. Costs a fork (well below a millisecond in
+// a small process).
 class ChildCall {
  public:
   static constexpr std::size_t k_limit = 2 << 20;
 
-  // An answer longer than `limit` bytes is a problem.
+  // Starts the call. An answer longer than `limit` bytes is a problem.
   explicit ChildCall(const std::function<std::string()>& function, std::size_t limit = k_limit);
 
   // Blocks until `deadline` after the start at most, and ends the child; to be asked once.
@@ -33,10 +33,10 @@ class ChildCall {
   TimePoint start_;
   std::size_t limit_;
   std::optional<AnsweringChild> child_;
-  std::string problem_;  // why there is no child
+  std::string problem_;  // reason why there is no child
 };
 
-// The same for a call alone.
+// Makes such a call alone.
 ChildAnswer call_in_child(const std::function<std::string()>& function, Milliseconds deadline,
                           std::size_t limit = ChildCall::k_limit);
 

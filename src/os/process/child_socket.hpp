@@ -16,14 +16,15 @@ struct SocketPair {
   Fd theirs;  // blocks
 };
 
-// A stream in both directions, both ends close-on-exec. Throws Error where there can be none.
+// Makes a stream in both directions, both ends close-on-exec. Throws Error if there can be none.
 SocketPair make_socket_pair();
 
-// The descriptors come with the first byte. False when the peer is gone or has not read it all by then.
+// Sends the text with the descriptors in its first byte. False when the peer is gone or has not read it all
+// by then.
 bool send_whole(int socket, std::string_view text, const std::vector<int>& descriptors, TimePoint deadline);
 
-// Up to a line end, which is left out; nothing when the peer ends before it, says more than 4 KiB without
-// one, or has not by then.
+// Receives up to a line end, which is left out; nullopt when the peer ends before it, sends more than 4 KiB
+// without one, or none by then.
 std::optional<std::string> receive_line(int socket, TimePoint deadline);
 
 }  // namespace ddprun::os

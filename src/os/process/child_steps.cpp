@@ -16,7 +16,7 @@ namespace ddprun::os {
 
 namespace {
 
-// As the kernel has it. Where it has no `restorer`, the zeros after it are enough.
+// Layout of the kernel. If it has no `restorer`, the zeros after it are enough.
 struct KernelSigaction {
   void (*handler)(int);
   unsigned long flags;
@@ -24,12 +24,12 @@ struct KernelSigaction {
   std::uint64_t mask;
 };
 
-// These answer with 0, or with the errno negated.
+// Makes the child die with its parent. This and the next ones return 0, or the errno negated.
 DDPRUN_BARE long die_with_parent(const ChildSteps& steps) {
   if (steps.parent == 0) return 0;
   const long answer = bare_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
   if (answer == 0 && bare_call(SYS_getppid) != steps.parent)
-    leave_child(128 + SIGKILL);  // it died before that
+    leave_child(128 + SIGKILL);  // parent died before that
   return answer;
 }
 
@@ -71,7 +71,8 @@ DDPRUN_BARE long limit_open_files(std::uint64_t count) {
   return bare_call(SYS_prlimit64, 0, RLIMIT_NOFILE, as_word(&limit), 0);
 }
 
-// Caught signals would be reset by execve, but one that arrives before it would run our handler in the child.
+// Resets caught signals: execve would reset them, but one that arrives before it would run our handler in the
+// child.
 DDPRUN_BARE long reset_signals(std::uint64_t ignored) {
   constexpr std::size_t k_mask_size = sizeof(std::uint64_t);
   KernelSigaction action{nullptr, 0, nullptr, 0};

@@ -1,4 +1,4 @@
-// What a child does on the way from its making to its program.
+// Steps of a child between its making and its program.
 #pragma once
 
 #include <array>
@@ -11,19 +11,19 @@
 
 namespace ddprun::os {
 
-// In plain pointers, for a child that may share with us what they lead to. It has to stay as it is until the
-// child needs it no more.
+// Steps in plain pointers, for a child that may share with us what they lead to. They have to stay unchanged
+// until the child needs them no more.
 struct ChildSteps {
   char* const* arguments;
   char* const* environment;
   const char* const* program_paths;  // tried in turn; a null pointer ends them
   const char* working_directory;     // null: ours
-  std::array<int, 3> standard;       // what becomes 0, 1 and 2
+  std::array<int, 3> standard;       // descriptors that become 0, 1 and 2
   const int* close_descriptors;
   std::size_t close_count;
   ChildGroup group;
   int terminal;  // negative: none
-  int parent;    // it dies with this one; 0: it does not
+  int parent;    // process whose end kills the child; 0: none
   bool limits_open_files;
   std::uint64_t open_files;
   bool hold;

@@ -6,7 +6,7 @@
 
 namespace ddprun::os {
 
-// With a null pointer at the end; they live as long as the texts.
+// Returns the pointers with a null pointer at the end; they live as long as the texts.
 inline std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   pointers.reserve(texts.size() + 1);

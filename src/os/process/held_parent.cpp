@@ -33,7 +33,7 @@ std::size_t count_closed(const std::vector<int>& links) {
 bool HeldParent::look(const std::vector<int>& links) {
   const TimePoint now = os::now();
   if (killed_ || (!watch_.is_due(now) && !watch_.is_held())) return false;
-  while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;  // those that have told something
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;  // reaps the children that tell() started
   const auto parent = capture_process(pid_);
   watch_.note(parent ? parent->state : '?', parent ? parent->cpu_ticks : 0, now);
   at_terminal_ = parent && parent->terminal != 0 && parent->foreground != parent->group;

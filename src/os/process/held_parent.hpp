@@ -1,7 +1,8 @@
-// Looks, in the reaper, whether the ddprun that it belongs to runs. One that is stopped (SIGSTOP) or waits in
-// the kernel (state D) cannot say so itself: it is said on its standard error. Its connections stay, as the
-// kernel keeps them; who goes on without it closes them, and then it is killed, so that no worker of it runs
-// on. Nothing is said of one that a shell has stopped at a terminal (^Z): that shell shows it.
+// Checks in the reaper whether the ddprun that it belongs to runs.
+// A ddprun that is stopped (SIGSTOP) or waits in the kernel (state D) cannot report that itself: the reaper
+// reports it on its standard error. The kernel keeps its connections. When the other ends continue without it
+// they close them, and then it is killed, so that its workers do not run on. Nothing is reported if a shell
+// has stopped it at a terminal (^Z): that shell shows it.
 #pragma once
 
 #include <signal.h>
@@ -22,11 +23,11 @@ class HeldParent {
   HeldParent(pid_t pid, std::string host, std::optional<Milliseconds> links_end_first)
       : pid_(pid), host_(std::move(host)), links_end_first_(links_end_first) {}
 
-  // Where it is time. True: it has been killed, as it does not run and most of `links` are closed by those at
-  // their other end.
+  // Checks the parent if a check is due. Returns true if it has killed it, as it does not run and the other
+  // ends of most of `links` have closed them.
   bool look(const std::vector<int>& links);
-  // Until there is something to read from `reader`, for the next look, for a link that is closed, or for one
-  // of the signals that `mask` lets through.
+  // Waits until there is something to read from `reader`, the next check is due, a link is closed, or one of
+  // the signals that `mask` lets through arrives.
   void wait(int reader, const std::vector<int>& links, const sigset_t& mask) const;
 
  private:

@@ -8,8 +8,7 @@ namespace ddprun::os {
 
 namespace {
 
-// What waitid() says of a tracee that has stopped: a signal, and above it the event where it is none that
-// waits.
+// Parts of what waitid() reports of a stopped tracee: a signal, and above it the event if no signal waits.
 constexpr int number_of(int status) { return status & 0xff; }
 constexpr int event_of(int status) { return status >> 8; }
 
@@ -28,7 +27,7 @@ std::optional<int> next_held_signal(int child) {
       return std::nullopt;
     const int number = number_of(info.si_status);
     if (event_of(info.si_status) == 0) return number;
-    // It is stopped as if nobody traced it, until SIGCONT.
+    // The child is stopped as if it were not traced, until SIGCONT.
     ::ptrace(stops_a_group(number) ? PTRACE_LISTEN : PTRACE_CONT, child, nullptr, nullptr);
   }
 }

@@ -1,4 +1,4 @@
-// What all forked helpers of this process have in common.
+// Common parts of all forked helpers of this process.
 #pragma once
 
 #include <sys/types.h>
@@ -12,21 +12,21 @@
 
 namespace ddprun::os {
 
-// A fork that runs `call` and leaves with its code, or with 1 when it throws: without any destructor or exit
-// handler. It keeps every signal blocked, since our handlers must not run in it, and dies with its parent.
-// Only for processes with a single thread. -1 and errno when there can be no child.
+// Forks a helper that runs `call` and leaves with its code, or with 1 when it throws: without any destructor
+// or exit handler. It keeps every signal blocked, since our handlers must not run in it, and dies with its
+// parent. Only for processes with a single thread. -1 and errno when there can be no child.
 pid_t fork_helper(const std::function<int()>& call);
 
-// The same for one that has to clean up after this process, however that ends: it outlives it, in a session
-// of its own, is shown as `name` (15 letters), and has no descriptors but those `kept`, with which `call` is
-// called in their order.
+// Forks one that has to clean up after this process, however that ends: it outlives it, in a session of its
+// own, is shown as `name` (15 letters), and has no descriptors but those `kept`, with which `call` is called
+// in their order.
 pid_t fork_outliving_helper(const char* name, const std::vector<int>& kept,
                             const std::function<int(const std::vector<int>& kept)>& call);
 
 // Kills and reaps it, and says how it ended: before that, or by the SIGKILL. Once it has ended it is reaped
 // as any orphan is (reap_orphans), and its number may be another process', a worker's even: what `process`,
 // its pidfd, names cannot change. Without one (before Linux 5.3) it is left alone when it is not our child
-// any more. Nothing: it was reaped already, or the kernel holds it, inside a driver say, for longer than a
+// any more. nullopt: it was reaped already, or the kernel holds it, inside a driver say, for longer than a
 // second.
 std::optional<ExitStatus> end_helper(pid_t child, const Fd& process);
 

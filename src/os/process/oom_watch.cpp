@@ -32,7 +32,8 @@ std::optional<std::int64_t> OomWatch::count() const {
   return text ? facts::parse_oom_kills(*text) : std::nullopt;
 }
 
-// Where a site lets users read it (dmesg_restrict); never waits.
+// Reports whether the kernel's log has it, on sites where users may read the log (dmesg_restrict); never
+// waits.
 bool OomWatch::kernel_log_tells(int pid) const {
   const std::string path = root_ + "/dev/kmsg";
   const Fd log(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));

@@ -1,4 +1,4 @@
-// Whether the kernel killed a process of ours because memory was used up.
+// Watch for processes of ours that the kernel killed because memory was used up.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ class OomWatch {
   // Remembers how many were killed so far. `root` is in front of every path.
   explicit OomWatch(std::string root = {});
 
-  // A process was killed by SIGKILL: who did it for memory, "the limit of 4.0 GiB of its cgroup was reached";
-  // empty: nobody, as far as this process may see.
+  // Returns why a process was killed by SIGKILL for memory: "the limit of 4.0 GiB of its cgroup was reached";
+  // empty: it was not, as far as this process may see.
   std::string explain_kill(int pid);
 
  private:

@@ -20,43 +20,44 @@ struct ProcessEntry {
   int foreground = 0;  // the group that has that terminal
   std::uint64_t start_time =
       0;                        // clock ticks since boot: tells a process from a later one of the same number
-  std::uint64_t cpu_ticks = 0;  // of CPU time
-  std::uint64_t waited_ticks = 0;    // of children that have been waited for
+  std::uint64_t cpu_ticks = 0;  // CPU time used
+  std::uint64_t waited_ticks = 0;    // CPU time of children waited for
   std::uint64_t resident_pages = 0;  // shared ones too
   std::uint64_t threads = 1;         // with the first, also when that one has ended
 };
 
 using ProcessTable = std::vector<ProcessEntry>;
 
-// All its threads have ended, what it held is free, and only its number waits to be reaped.
+// Reports whether all its threads have ended: what it held is free, and only its number waits to be reaped.
 bool has_ended(const ProcessEntry& process);
 
-// One line of /proc/PID/stat (proc(5)); the name may hold blanks and parentheses.
+// Parses one line of /proc/PID/stat (proc(5)); the name may hold blanks and parentheses.
 std::optional<ProcessEntry> parse_process_stat(std::string_view line);
 
-// Whether /proc shows our own PID namespace. Otherwise (unshare --pid without --mount-proc, some containers)
-// its numbers are those of other processes here, and nothing may be signalled by what it shows.
+// Reports whether /proc shows our own PID namespace. Otherwise (unshare --pid without --mount-proc, some
+// containers) its numbers are those of other processes here, and nothing may be signalled by what it shows.
 bool sees_own_processes();
 
-// All processes this user may see; none without a /proc of our own. A process that starts meanwhile may be
-// missing: loop when it matters.
+// Returns all processes this user may see; none without a /proc of our own. A process that starts meanwhile
+// may be missing: loop when it matters.
 ProcessTable capture_processes();
 std::optional<ProcessEntry> capture_process(int pid);
-// Whether there is this very process, of any user: by its number alone where /proc does not show it.
+// Reports whether there is this very process, of any user: by its number alone if /proc does not show it.
 bool is_running(int pid, std::uint64_t start_time);
 // Tells this PID namespace from others; empty without /proc.
 std::string pid_namespace();
 
-// Our children, ended ones that are not reaped too. Told from one file where the kernel keeps that list. None
-// without a /proc of our own.
+// Returns our children, ended ones that are not reaped too. Read from one file where the kernel keeps that
+// list. None without a /proc of our own.
 std::vector<int> capture_children();
 
-// Everything below `root`, without `root`, without `except` and what is below those.
+// Returns everything below `root`, without `root`, without `except` and what is below those.
 ProcessTable find_descendants(const ProcessTable& table, int root, const std::vector<int>& except = {});
-// The leaders, every member of the groups and sessions they lead, and everything below any of these.
+// Returns the leaders, every member of the groups and sessions they lead, and everything below any of these.
 ProcessTable find_families(const ProcessTable& table, const std::vector<int>& leaders);
 
-// Whether it has mapped a file, such as a library, whose path contains `name`. False where we may not look.
+// Reports whether it has mapped a file, such as a library, whose path contains `name`. False if we may not
+// look.
 bool has_mapped(int pid, std::string_view name);
 
 // Sends to this very process; false when it is gone, even when its number is in use again, and without a

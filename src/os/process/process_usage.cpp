@@ -28,8 +28,8 @@ Milliseconds from_ticks(std::uint64_t ticks) {
   return Milliseconds{static_cast<std::int64_t>(ticks) * 1000 / ::sysconf(_SC_CLK_TCK)};
 }
 
-// The process' own clock is exact, where /proc counts in hundredths of a second: of many ranks that share a
-// CPU a busy one has not many more in a second.
+// Returns the CPU time by the process' own clock, which is exact, while /proc counts in hundredths of a
+// second: of many ranks that share a CPU a busy one has not many more in a second.
 Milliseconds own_cpu(const ProcessEntry& process) {
   clockid_t clock{};
   timespec time{};

@@ -1,4 +1,4 @@
-// What processes use, as /proc tells.
+// Resources that processes use, from /proc.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace ddprun::os {
 
 struct ProcessUsage {
   Milliseconds cpu_time{0};  // with that of children that have been waited for
-  Milliseconds own_cpu{0};   // of the process itself
+  Milliseconds own_cpu{0};   // CPU time of the process itself
   std::uint64_t memory = 0;  // resident bytes; what processes share counts for each
   std::uint64_t io = 0;      // bytes read and written by system calls (rchar and wchar of /proc/PID/io)
 };
 
-// Of each process with all that is below it, in this order; nothing for one that is not there, and without a
-// /proc of our own. Reads the whole table once.
+// Returns the use of each process with all its descendants, in this order; nullopt for one that has ended,
+// and without a /proc of our own. Reads the whole table once.
 std::vector<std::optional<ProcessUsage>> measure_usage(const std::vector<int>& pids);
 
 }  // namespace ddprun::os

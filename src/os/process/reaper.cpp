@@ -46,7 +46,7 @@ constexpr std::size_t k_environment_limit = std::size_t{4} << 20;
 
 struct Message {
   char what;
-  int leader;  // of a file: how many bytes follow, its path and its text with a NUL between
+  int leader;  // for a file: length of the path and the text that follow, with a NUL between
 };
 
 std::string read_environment(int pid) {
@@ -62,7 +62,8 @@ std::optional<std::string> find_entry(const std::string& environment, const std:
   return entries.substr(value, entries.find('\0', value) - value);
 }
 
-// A job that a worker has submitted has its environment, and its own number.
+// Reports whether the process is of a job that a worker has submitted: that has its environment, and its own
+// number.
 bool is_of_another_job(const std::string& environment, const std::string& ours) {
   return std::any_of(facts::k_schedulers.begin(), facts::k_schedulers.end(),
                      [&](const facts::SchedulerTraits& scheduler) {
@@ -72,14 +73,15 @@ bool is_of_another_job(const std::string& environment, const std::string& ours) 
                      });
 }
 
-// A reaper of a launch inside ours carries our marker; it has its own to clean up and ends by itself.
+// Reports whether it may be killed. A reaper of a launch inside ours carries our marker; it has its own to
+// clean up and ends by itself.
 bool may_kill(const ProcessEntry& process) {
   return !has_ended(process) && process.pid != ::getpid() && process.name != k_reaper_name;
 }
 
-// By numbers that were given to us, since those in this /proc may be other processes'. A leader that has
-// ended just now keeps its group's number as long as there is somebody in it. True when nothing was left to
-// kill.
+// Kills groups by numbers that were given to us, since those in this /proc may be other processes'. A leader
+// that has ended just now keeps its group's number as long as there is a process in it. True when nothing was
+// left to kill.
 bool kill_groups(const std::vector<int>& leaders) {
   bool none = true;
   for (const int leader : leaders) none = ::kill(-leader, SIGKILL) != 0 && none;
@@ -95,7 +97,7 @@ void remove_folders(const std::vector<std::string>& folders) {
 
 std::string read_file_message(int reader, int length) {
   std::string message(static_cast<std::size_t>(length), '\0');
-  const ssize_t got = ::read(reader, message.data(), message.size());  // it was written in one piece
+  const ssize_t got = ::read(reader, message.data(), message.size());  // message of one write()
   return got == static_cast<ssize_t>(message.size()) ? message : std::string();
 }
 
@@ -110,8 +112,8 @@ bool is_same(const ProcessEntry& one, const ProcessEntry& other) {
   return one.pid == other.pid && one.start_time == other.start_time;
 }
 
-// Likewise, whatever came from them. `killed`: by calls before. One that is ending has no environment any
-// more, but still what it held.
+// Kills the descendants of the leaders and marked processes; true when none was left. `killed`: by calls
+// before. One that is ending has no environment any more, but still what it held.
 bool kill_families(const std::vector<int>& leaders, const std::string& agent_id, ProcessTable& killed) {
   const std::string ours = read_environment(::getpid());
   const ProcessTable table = capture_processes();
@@ -137,7 +139,7 @@ void wait_until(const Condition& holds, Milliseconds limit) {
   while (!holds() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(k_pause);
 }
 
-// SIGTERM to the groups of what is watched, and some time to end.
+// Sends SIGTERM to the groups that are watched, and gives them some time to end.
 void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
   for (const int leader : leaders) ::kill(-leader, SIGTERM);
   const auto all_ended = [&] {
@@ -154,8 +156,8 @@ struct Heard {
   bool all_is_well = false;
 };
 
-// Nothing: ddprun has gone without a word, or closed the pipe. Not by that alone: a process that ddprun has
-// just forked may still have it.
+// Returns the next message; nullopt if ddprun has ended without one, or closed the pipe. A closed pipe alone
+// is no end: a process that ddprun has just forked may still have it.
 std::optional<Message> next_message(int reader, pid_t parent, const Heard& heard, HeldParent& held) {
   sigset_t heeded;
   ::sigfillset(&heeded);
@@ -186,7 +188,7 @@ Heard listen(int reader, pid_t parent, HeldParent& held) {
   return heard;
 }
 
-// Not longer than for a pause: another may have come from them meanwhile.
+// Waits not longer than a pause: new processes may have come from them meanwhile.
 void wait_for_ends(const ProcessTable& killed) {
   const auto deadline = std::chrono::steady_clock::now() + k_pause;
   for (const ProcessEntry& process : killed) {
@@ -195,7 +197,7 @@ void wait_for_ends(const ProcessTable& killed) {
   }
 }
 
-// The workers first, before anything is looked for: others may start in their place.
+// Kills the workers first, before others are looked for: others may start in their place.
 void kill_what_is_left(const std::vector<int>& leaders, const std::string& agent_id, Milliseconds limit) {
   kill_groups(leaders);
   if (!sees_own_processes()) return wait_until([&] { return kill_groups(leaders); }, limit);
@@ -206,8 +208,8 @@ void kill_what_is_left(const std::vector<int>& leaders, const std::string& agent
   }
 }
 
-// Likewise in a process of its own: a look at one that is stuck in the kernel may wait for it without end,
-// and what we hold is not to wait too.
+// Kills what is left in a process of its own: a look at one that is stuck in the kernel may wait for it
+// without end, and the connections that we hold must not wait too.
 void have_killed_what_is_left(const std::vector<int>& leaders, const std::string& agent_id,
                               Milliseconds limit) {
   const pid_t killer = ::fork();
@@ -241,8 +243,8 @@ struct Parent {
   std::set<std::uint64_t> foreign;  // connections that it has from others, which may go on with them
 };
 
-// Nobody else has the descriptors that were shared with a ddprun that has gone; with one that goes on we
-// leave what is connected as it is.
+// Closes our descriptors. No other process has those that were shared with a ddprun that has gone; with one
+// that continues we leave what is connected as it is.
 void let_go_of_descriptors(const Heard& heard, const Parent& parent, const std::string& agent_id,
                            const ReaperDuties& duties) {
   const auto is_alone = [&] { return ::getppid() != parent.pid; };
@@ -267,7 +269,7 @@ void let_go_of_descriptors(const Heard& heard, const Parent& parent, const std::
   HeldParent held(parent.pid, duties.host, duties.links_end_first);
   const Heard heard = listen(reader, parent.pid, held);
   ::close(reader);
-  raise_open_files_limit();  // as ddprun has: what is open there counts here
+  raise_open_files_limit();  // same limit as ddprun's: descriptors open there count here
   let_go_of_descriptors(heard, parent, agent_id, duties);
   if (!heard.all_is_well) {
     if (duties.mercy > Milliseconds{0}) ask_to_end(heard.leaders, duties.mercy);
@@ -328,7 +330,7 @@ void Reaper::remove_at_end(const std::string& path, const std::string& text) {
   std::string bytes(sizeof message, '\0');
   std::memcpy(bytes.data(), &message, sizeof message);
   bytes += file;
-  if (bytes.size() > PIPE_BUF) return;  // else it might be written in two pieces
+  if (bytes.size() > PIPE_BUF) return;  // longer ones might be written in two pieces
   [[maybe_unused]] const ssize_t written = ::write(writer_.get(), bytes.data(), bytes.size());
 }
 

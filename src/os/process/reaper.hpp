@@ -29,16 +29,16 @@ inline constexpr const char* k_agent_variable = "DDPRUN_AGENT_ID";
 std::string make_random_id();  // 32 hexadecimal digits from the kernel
 
 struct ReaperDuties {
-  // What is watched gets SIGTERM and this long to end before it is killed (srun ends its step on SIGTERM and
-  // leaves it running on SIGKILL).
+  // Time between SIGTERM and SIGKILL for watched processes (srun ends its step on SIGTERM and leaves it
+  // running on SIGKILL).
   Milliseconds mercy{0};
-  // How long connections are held at most, for workers that SIGKILL does not end.
+  // Longest time that connections are held, for workers that SIGKILL does not end.
   Milliseconds holding{0};
-  // What is removed with all it holds when ddprun is gone or says that all is well; those that do not exist
-  // are passed over, so that a folder can be named here before it is made.
+  // Folders removed with their contents when ddprun is gone or says that all is well. Missing ones are passed
+  // over, so that a folder can be named here before it is made.
   std::vector<std::string> folders{};
   std::string host{};  // ours, as it is told
-  // Those at the other end of links end before us where all is well, so that they are given some time.
+  // Time that the processes at the other end of links are given, if they end before us when all is well.
   std::optional<Milliseconds> links_end_first{};
 };
 
@@ -47,12 +47,13 @@ class Reaper {
   // Forks; before the first worker, while we are small and have a single thread. Throws Error.
   explicit Reaper(const std::string& agent_id, const ReaperDuties& duties = {});
   Reaper(Reaper&&) = default;
-  // Without dismiss(): the reaper kills what it watches.
+  // Leaves the reaper, without dismiss(), to kill what it watches.
   ~Reaper() = default;
 
   int pid() const noexcept { return pid_; }  // not to be killed by a sweep, reaped by us
 
-  // A worker that leads its own group or session. Forget it before it is reaped: then its number is free.
+  // Watches a worker that leads its own group or session. Forget it before it is reaped: then its number is
+  // free.
   void watch(int leader);
   void forget(int leader);
   // A connection, by its descriptor, to those who do without this ddprun once they have closed it. Forget it
@@ -60,9 +61,10 @@ class Reaper {
   // them are closed, it is killed.
   void note_link(int socket);
   void forget_link(int socket);
-  // A file that goes with us, unless it holds another text by then; not one of several kilobytes.
+  // Names a file that is removed with us, unless it holds another text by then; not one of several kilobytes.
   void remove_at_end(const std::string& path, const std::string& text);
-  // All is well: the reaper ends without doing anything. The destructor waits for that, at most a second.
+  // Dismisses the reaper, which ends without doing anything: all is well. The destructor waits for that, at
+  // most a second.
   void dismiss();
 
  private:

@@ -17,7 +17,7 @@ namespace ddprun::os {
 
 namespace {
 
-// One message, since the sockets keep their borders; nothing at the other side's end.
+// Receives one message, since the sockets keep their borders; nullopt at the other side's end.
 std::optional<std::string> receive(int socket) {
   std::string message(ServingChild::k_limit, '\0');
   ssize_t size = 0;
@@ -35,7 +35,7 @@ bool send(int socket, const std::string& message) {
   return sent == static_cast<ssize_t>(message.size());
 }
 
-// In the child. A message is never empty: its first byte says nothing.
+// Serves in the child. A message is never empty: its first byte says nothing.
 int serve_until_idle(int socket, const std::function<ServingChild::Serve()>& prepare, Milliseconds idle) {
   socket = close_all_but(socket);
   const ServingChild::Serve serve = prepare();
@@ -51,8 +51,8 @@ int serve_until_idle(int socket, const std::function<ServingChild::Serve()>& pre
 ServingChild::ServingChild(std::function<Serve()> prepare, Milliseconds idle)
     : prepare_(std::move(prepare)), idle_(idle) {}
 
-// The request is there before the child, which finds it however long it takes to begin. Why there is no
-// child; empty: there is.
+// Starts the child. The request is there before it, so that it finds the request however long it takes to
+// begin. Returns why there is no child; empty: there is.
 std::string ServingChild::start(const std::string& request) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return describe_errno(errno);
@@ -76,7 +76,7 @@ ChildAnswer ServingChild::ask(const std::string& request, Milliseconds deadline)
   if (request.size() >= k_limit) return {std::nullopt, fmt::format("more than {} bytes", k_limit), false};
   const std::string message = '.' + request;
   const TimePoint until = now() + deadline;
-  // One that has left for want of requests shows only now.
+  // A child that has left for want of requests shows only now.
   for (bool fresh = child_ < 0;; fresh = true) {
     if (const std::string problem = fresh ? start(message) : ""; !problem.empty()) {
       end();

@@ -1,6 +1,5 @@
-// A child that answers one request after the other by calling into a library that may wait for ever or end
-// its process. Against a child for each call (os/process/child_call.hpp) it saves the fork and the loading of
-// the library.
+// A child that answers one request after the other by calling into a library that may hang or crash.
+// Against a child for each call (os/process/child_call.hpp) it saves the fork and the loading of the library.
 #pragma once
 
 #include <sys/types.h>
@@ -14,11 +13,11 @@ namespace ddprun::os {
 
 class ServingChild {
  public:
-  static constexpr std::size_t k_limit = 65536;  // of a request and of an answer, in bytes
+  static constexpr std::size_t k_limit = 65536;  // size of a request and of an answer, in bytes
 
   using Serve = std::function<std::string(const std::string& request)>;
-  // `prepare` runs in the child, once, and gives what answers there. The child is started by the first
-  // request, and leaves by itself when none comes for `idle`; the next one starts another.
+  // Makes a child whose answers come from `prepare`, which runs in it, once. The child is started by the
+  // first request, and leaves by itself when none comes for `idle`; the next one starts another.
   explicit ServingChild(std::function<Serve()> prepare, Milliseconds idle = Milliseconds{1000});
   ~ServingChild() { end(); }
   ServingChild(const ServingChild&) = delete;

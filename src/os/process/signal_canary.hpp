@@ -1,5 +1,6 @@
-// A helper process that sits where the workers sit and tells which signals it gets: those that somebody sent
-// to all processes below us, so that the workers have them too (supervise/signal_ledger.hpp says what for).
+// A helper process beside the workers that reports which signals it gets.
+// Those are the signals that were sent to all processes below us, so that the workers have them too
+// (supervise/signal_ledger.hpp explains their use).
 //
 // It blocks every signal, so that it survives all but SIGKILL, and takes them from a descriptor, each once.
 // It sleeps in poll(), shows up as "ddprun-canary" and ends with ddprun, whose end of its socket then closes.
@@ -11,8 +12,7 @@
 //   a session         (pbs_mom) Workers lead sessions of their own, and so does it: neither is hit. The one
 //                     worker that has the terminal stays in ddprun's session; then it does so too.
 //   a group           It has its own, and so has each worker: neither is hit with ddprun's. The group that
-//   has
-//                     the terminal, its worker's, is sent the keys' signals, but ddprun is not.
+//                     has the terminal, its worker's, is sent the keys' signals, but ddprun is not.
 //
 // One case remains where a worker is hit and it is not: when the terminal is gone, the kernel sends SIGHUP to
 // the group that had it, and the shell does so to ddprun's (SignalWatch::note_reached()).
@@ -33,9 +33,9 @@ class SignalCanary {
   int pid() const noexcept { return pid_; }                // not to be killed by a sweep
   const Fd& descriptor() const noexcept { return told_; }  // readable when it has something to tell
   std::optional<int> read();                               // a signal it has got; never waits
-  // It has signals that it has not told: the machine was too busy to let it run.
+  // Reports whether it has signals that it has not told: the machine was too busy to let it run.
   bool is_behind() const;
-  // It ends. The destructor waits for that, at most a second.
+  // Ends it. The destructor waits for that, at most a second.
   void dismiss();
 
  private:

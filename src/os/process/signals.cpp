@@ -44,12 +44,12 @@ std::vector<int> handled_signals() {
 bool is_passed_on(const SignalEvent& event) {
   switch (event.number) {
     case SIGCHLD:
-    case SIGVTALRM:  // of this process' interval timers, setitimer(2)
+    case SIGVTALRM:  // sent by this process' interval timers, setitimer(2)
     case SIGPROF:
-    case SIGXFSZ:  // of a write of ours, which fails with EFBIG as well
+    case SIGXFSZ:  // sent for a write of ours, which fails with EFBIG as well
       return false;
     case SIGXCPU:
-      return event.code != SI_KERNEL;  // of our own limit: every worker has its own
+      return event.code != SI_KERNEL;  // sent at our own limit: every worker has its own
     default:
       return true;
   }

@@ -15,7 +15,7 @@ struct SignalEvent {
   int sender_pid = 0;  // 0: the kernel (a key at the terminal), or a process we cannot see
   int code = 0;        // si_code; for SIGCHLD one of CLD_*
   int sender_uid = 0;
-  // It came from a process that was above us when we began (its end does not change that), or from a
+  // True if it came from a process that was above us when we began (its end does not change that), or from a
   // namespace that we cannot see: slurmstepd, pbs_mom, a container's engine; also the shell whose own `kill`
   // was used. A key's signal is not.
   bool from_above = false;
@@ -23,21 +23,21 @@ struct SignalEvent {
   friend bool operator==(const SignalEvent&, const SignalEvent&) = default;
 };
 
-// What a launcher has to answer: requests to stop, advance warnings (a limit of CPU time and the real-time
-// signals are some), job control, its children, and what would end it and is nobody's request.
-// SIGTTIN and SIGTTOU keep their defaults: in the background we are stopped as any program is.
+// Returns the signals that a launcher has to handle: requests to stop, advance warnings (a limit of CPU time
+// and the real-time signals are some), job control, its children, and signals that would end it without being
+// a request. SIGTTIN and SIGTTOU keep their defaults: in the background we are stopped as any program is.
 std::vector<int> handled_signals();
 
-// Whether workers are to get it too, when it is no request to stop: not what our own timers and limits send.
+// Reports whether workers get it too, when it is no request to stop: not what our own timers and limits send.
 bool is_passed_on(const SignalEvent& event);
 
-// "sent by bash, pid 77", "sent by pid 77 of uid 0"; empty for a key, and for what came from above, where the
-// sender is the scheduler's daemon or a launcher whoever asked it to.
+// Describes the sender: "sent by bash, pid 77", "sent by pid 77 of uid 0"; empty for a key, and for a sender
+// above us: that is the scheduler's daemon or a launcher, at the request of any user.
 std::string describe_sender(const SignalEvent& event);
 
-// Those of `signals` that we were started with ignored (nohup: SIGHUP). They stay ignored here and in the
-// workers. SIGINT and SIGQUIT are none of them: a shell's `&` in a script ignores both, and who sends one
-// by kill means it.
+// Returns those of `signals` that we were started with ignored (nohup: SIGHUP). They stay ignored here and in
+// the workers. SIGINT and SIGQUIT are never among them: a shell's `&` in a script ignores both, and a user
+// who sends one with kill means it.
 std::vector<int> capture_ignored_signals(const std::vector<int>& signals);
 
 // Takes `signals` (less what we were started with ignored) from the process while it lives; SIGPIPE is
@@ -52,7 +52,7 @@ class SignalSource {
 
   const Fd& descriptor() const noexcept { return descriptor_; }  // readable when a signal has come
   std::optional<SignalEvent> read();                             // never waits
-  // The process is about to end: the signals stay blocked, so that a late one does not change its exit code.
+  // Keeps the signals blocked, since the process is about to end: a late one does not change its exit code.
   void keep_blocked() noexcept;
 
  private:

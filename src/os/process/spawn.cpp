@@ -22,7 +22,7 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr int k_not_started = 127;  // nobody sees it: Child::ending() tells the failure instead
+constexpr int k_not_started = 127;  // seen by no process: Child::ending() reports the failure instead
 constexpr std::size_t k_most_spare = 16;
 
 // Enough for bare calls; only the pages that are used are there.
@@ -49,7 +49,8 @@ struct Start {
   static_assert(sizeof(std::atomic<int>) == sizeof(int));
 };
 
-// As execvp(3), but with the child's PATH; an empty piece is the working directory.
+// Returns the paths to try, as execvp(3) does, but with the child's PATH; an empty piece is the working
+// directory.
 std::vector<std::string> program_paths(const SpawnRequest& request) {
   if (!request.program.empty()) return {request.program};
   const std::string& program = request.arguments[0];
@@ -102,7 +103,8 @@ DDPRUN_BARE int run_child(void* argument) {
   leave_child(k_not_started);
 }
 
-// Those that share our memory with their children. Never destroyed: at our end some of these may not be over.
+// Starts that share our memory with their children. Never destroyed: at our end some of these may not be
+// over.
 struct Starts {
   std::vector<std::unique_ptr<Start>> going_on;
   std::vector<std::unique_ptr<Stack>> spare;
@@ -112,7 +114,7 @@ struct Starts {
     return starts;
   }
   std::unique_ptr<Stack> take_stack() {
-    if (spare.empty()) return std::unique_ptr<Stack>(new Stack);  // its pages are not to be written
+    if (spare.empty()) return std::unique_ptr<Stack>(new Stack);  // its pages stay unwritten
     std::unique_ptr<Stack> stack = std::move(spare.back());
     spare.pop_back();
     return stack;
@@ -126,11 +128,11 @@ struct Starts {
   }
 };
 
-// What an emulator (qemu-user), or a container's filter, answers where it does not know a child like this.
+// Reports whether an emulator (qemu-user), or a container's filter, has refused to make a child in this way.
 bool is_refused(int error) { return error == EINVAL || error == ENOSYS || error == EPERM; }
 
-// A child that goes on beside us in our memory: none of it is copied, neither now nor when we write to it.
-// Negative: there is none, and this is the errno negated.
+// Makes a child that goes on beside us in our memory: none of it is copied, neither now nor when we write to
+// it. Negative: there is none, and this is the errno negated.
 int make_sharing(std::unique_ptr<Start> start) {
   Starts& starts = Starts::ours();
   starts.going_on.reserve(starts.going_on.size() + 1);
@@ -178,7 +180,7 @@ std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request) {
     made = make_child(request, false);
   }
   if (made.pid < 0) return SpawnFailure{StartStage::process, made.error};
-  // Nobody else reaps our children, so the number is still this child's.
+  // No other code reaps our children, so the number is still this child's.
   return Child(made.pid, open_pidfd(made.pid), request.group != ChildGroup::ours, std::move(made.shared));
 }
 

@@ -2,8 +2,8 @@
 //
 // The child shares our memory until it has become its program (CLONE_VM), and we do not wait for that:
 // nothing is copied for it, many workers come up side by side, and a program on a file system that hangs
-// holds up nobody else. What goes wrong in the child it leaves there, where its ending is looked at: no pipe,
-// nothing to read. Where that is refused it is made by fork.
+// holds up no other start. What goes wrong in the child it leaves there, where its ending is looked at: no
+// pipe, nothing to read. Where that is refused it is made by fork.
 //
 // Every descriptor of ours is close-on-exec and stays here. Umask and resource limits are passed on
 // untouched, but for the limit of open files where one is asked for.
@@ -34,11 +34,13 @@ struct SpawnRequest {
   ChildGroup group = ChildGroup::own_group;
   // A terminal whose foreground group the child becomes before the program runs; needs ChildGroup::own_group.
   int terminal = -1;
-  // Never a reason not to run: what the kernel refuses is left in Child::refusal().
+  // Binding to be tried: what the kernel refuses is left in Child::refusal(), and is never a reason not to
+  // run.
   facts::Binding binding;
   // The CPUs of a child that is not bound, where ddprun itself has moved away from them; empty: ours.
   std::vector<int> unbound_cpus;
-  // It waits before it runs its program, bound already, for Child::release(), k_longest_hold at most.
+  // True if the child waits before it runs its program, bound already, for Child::release(), k_longest_hold
+  // at most.
   bool hold = false;
   std::vector<int> close_descriptors;  // inherited by us without close-on-exec and not meant for the child
   // Signals the child ignores (nohup's SIGHUP); all others are at their defaults, and none is blocked.
@@ -49,7 +51,8 @@ struct SpawnRequest {
   friend bool operator==(const SpawnRequest&, const SpawnRequest&) = default;
 };
 
-// A SpawnFailure only where there could be no process; what fails in it becomes its ending (Child::ending()).
+// Spawns a child. Returns a SpawnFailure only if there could be no process; a failure in it becomes its
+// ending (Child::ending()).
 std::variant<Child, SpawnFailure> spawn(const SpawnRequest& request);
 
 }  // namespace ddprun::os

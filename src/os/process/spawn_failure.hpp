@@ -1,5 +1,4 @@
-// What a process leaves behind on the way to the program it was started for: why it did not become it, and
-// what of its binding was refused.
+// Failure of a process on the way to its program: the reason, and the refused part of its binding.
 #pragma once
 
 #include <memory>
@@ -21,24 +20,24 @@ ExitStatus not_started(const SpawnFailure& failure);
 // A child that is held goes on by itself after this long.
 inline constexpr Milliseconds k_longest_hold{1000};
 
-// Memory that a child shares with us and with nobody else. What the child calls is a plain read or write.
+// Memory that a child shares with us alone. What the child calls is a plain read or write.
 class SharedStart {
  public:
-  // `separate`: the child has memory of its own, and only this is shared. Empty when there is no memory for
-  // it.
+  // Makes the shared memory. `separate`: the child has memory of its own, and only this is shared. Empty when
+  // there is no memory for it.
   static std::shared_ptr<SharedStart> make(bool separate);
   SharedStart(const SharedStart&) = delete;
   SharedStart& operator=(const SharedStart&) = delete;
   ~SharedStart();
 
-  // The child's side.
+  // Writes a failure, on the child's side.
   void write_failure(const SpawnFailure& failure) noexcept;
   void write_refusal(const BindingRefusal& refusal) noexcept;
   bool is_released() const noexcept;  // a child that is held waits for it, k_longest_hold at most
 
   // Ours.
   std::optional<SpawnFailure> failure() const;    // once the child has ended, so that its writes are complete
-  std::optional<BindingRefusal> refusal() const;  // nothing: it has not come so far
+  std::optional<BindingRefusal> refusal() const;  // nullopt: none has come so far
   void release() noexcept;
 
  private:

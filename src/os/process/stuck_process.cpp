@@ -11,7 +11,7 @@ namespace ddprun::os {
 
 namespace {
 
-// "0" where the kernel shows none, or not to us.
+// Reads the wait channel; empty if the kernel shows none ("0"), or not to us.
 std::string read_wait_channel(const std::string& folder) {
   const std::string channel(trim(try_read_file(folder + "/wchan").value_or("")));
   return channel == "0" ? std::string() : channel;

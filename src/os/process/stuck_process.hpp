@@ -5,7 +5,8 @@
 
 namespace ddprun::os {
 
-// Of a process with threads the one that sleeps uninterruptibly counts: its leader may have ended long ago.
+// Captures a process that SIGKILL has not ended. Of several threads the one that sleeps uninterruptibly
+// counts: the leader may have ended long ago.
 supervise::StuckProcess capture_stuck_process(int pid);
 
 }  // namespace ddprun::os

@@ -21,8 +21,8 @@ namespace {
 constexpr std::size_t k_terminal_portion = 256;
 constexpr int k_pipe_size = 256 * 1024;
 
-// What many workers write comes in turns of more than a pipe's usual 64 KiB; a reader that is woken less
-// often costs both less. As large as it is where that is refused.
+// Enlarges the pipe for the output of many workers, which comes in turns of more than the usual 64 KiB; a
+// reader that is woken less often costs both sides less. Unchanged if that is refused.
 void widen_pipe(int descriptor) {
   const int size = ::fcntl(descriptor, F_GETPIPE_SZ);
   if (size > 0 && size < k_pipe_size) ::fcntl(descriptor, F_SETPIPE_SZ, k_pipe_size);

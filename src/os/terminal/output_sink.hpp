@@ -23,19 +23,19 @@ class OutputSink {
 
   // Returns how much was taken; less than all when the reader is slow. What fails is dropped, as if taken.
   std::size_t write(std::string_view text);
-  // errno of the last write that failed; 0: none did. Later writes are still tried.
+  // Returns the errno of the last write that failed; 0: none did. Later writes are still tried.
   int error() const noexcept { return error_; }
-  // errno of the last failure that lost text somebody may still have wanted; 0: none did. A reader who has
-  // gone (EPIPE; a terminal that was hung up) wants no more.
+  // Returns the errno of the last failure that lost text a reader may still have wanted; 0: none did. A
+  // reader who has gone (EPIPE; a terminal that was hung up) wants no more.
   int lost() const noexcept { return lost_; }
-  // Readable when more can be taken; empty where everything always is.
+  // Returns a descriptor that is readable when more can be taken; empty if all always can.
   const Fd& watch() const noexcept { return watch_; }
 
  private:
   enum class Kind { direct, socket, nonblocking, careful };
 
-  long write_some(std::string_view text) const;  // as write(2)
-  bool reader_has_gone() const;                  // as errno tells
+  long write_some(std::string_view text) const;  // returns as write(2)
+  bool reader_has_gone() const;                  // reads errno
 
   Kind kind_ = Kind::direct;
   int descriptor_;

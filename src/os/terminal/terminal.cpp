@@ -50,7 +50,7 @@ void Terminal::take_back(int borrower) {
 bool can_be_continued() {
   const auto self = capture_process(::getpid());
   if (!self) return false;
-  // Of its members only we and those above us are looked at: what started the group is there or gone.
+  // Only we and the processes above us are looked at: the one that started the group is there or gone.
   for (auto above = capture_process(self->parent); above; above = capture_process(above->parent)) {
     if (above->group != self->group) return above->session == self->session;
   }
@@ -58,7 +58,7 @@ bool can_be_continued() {
 }
 
 void stop_own_group() {
-  // SIGTSTP, not SIGSTOP: the kernel drops it for an orphaned group, which nobody could ever continue.
+  // SIGTSTP, not SIGSTOP: the kernel drops it for an orphaned group, which could never be continued.
   const BlockedSignals blocked(SIGTSTP);
   if (blocked.error() != 0) return;
   ::kill(0, SIGTSTP);

@@ -21,23 +21,24 @@
 namespace ddprun::os {
 
 bool is_terminal(int descriptor);
-// How wide the terminal is to which standard error leads, else standard output; 0: neither does, or it does
-// not say.
+// Returns the width of the terminal that standard error leads to, else standard output; 0 if neither leads to
+// one, or it does not report its width.
 int terminal_columns();
 
 class Terminal {
  public:
-  // /dev/tty; nothing when there is no controlling terminal.
+  // Opens /dev/tty; nullopt when there is no controlling terminal.
   static std::optional<Terminal> open_controlling();
 
   int descriptor() const noexcept { return descriptor_.get(); }
-  // Whether our own process group may read and is sent the keys' signals.
+  // Reports whether our own process group may read and is sent the keys' signals.
   bool in_foreground() const;
-  // Only from the foreground, else it would be taken from whoever has it: false, and nothing changed.
+  // Gives the terminal to the group, only from the foreground, else it would be taken from the group that has
+  // it: false, and nothing changed.
   bool give_to(int group);
   // Makes our group the foreground again if the borrower's is, or one that has ended, with the modes of
   // before the loan (a worker killed in the middle of a password prompt leaves echo off). Else the user has
-  // put the job into the background and the terminal is somebody else's: nothing changes.
+  // put the job into the background and the terminal belongs to another group: nothing changes.
   void take_back(int borrower);
 
  private:
@@ -48,8 +49,8 @@ class Terminal {
   bool has_modes_;
 };
 
-// Whether a shell is there that could continue us: false in an orphaned group (setpgid(2)), as a launcher's
-// processes are, where the kernel does not let SIGTSTP stop anybody.
+// Reports whether a shell is there that could continue us: false in an orphaned group (setpgid(2)), as a
+// launcher's processes are, where the kernel does not let SIGTSTP stop any process.
 bool can_be_continued();
 
 // Stops our whole process group as ^Z would, and returns once continued; at once where no shell is there that

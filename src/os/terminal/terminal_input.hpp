@@ -17,11 +17,11 @@ class TerminalInput {
 
   explicit TerminalInput(int descriptor);  // stays the caller's, and has to outlive this
 
-  // Never waits. It leaves the input alone in the background, where reading would stop us by SIGTTIN, and
-  // while keys are not collected to lines: then a program beside us, less(1) behind a |, reads them one by
-  // one.
+  // Reads without waiting. It leaves the input alone in the background, where reading would stop us by
+  // SIGTTIN, and while keys are not collected to lines: then a program beside us, less(1) behind a |, reads
+  // them one by one.
   Result read() const;
-  // Readable when something was typed, whoever it is meant for.
+  // Returns a descriptor that is readable when something was typed, for any reader.
   const Fd& watch() const noexcept { return watch_; }
 
  private:

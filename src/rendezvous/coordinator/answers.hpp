@@ -1,5 +1,6 @@
-// Which agents answer. The kernel keeps the connections of a process that is stopped (SIGSTOP) or waits in
-// the kernel (state D), so the coordinator asks each one from time to time whether it runs.
+// Times at which agents answered, and which of them are silent.
+// The kernel keeps the connections of a process that is stopped (SIGSTOP) or waits in the kernel (state D),
+// so the coordinator asks each agent at intervals whether it runs.
 #pragma once
 
 #include <map>
@@ -16,23 +17,24 @@ class Answers {
   static constexpr Milliseconds k_pause{10000};    // between two questions
   static constexpr Milliseconds k_silence{30000};  // after which it is said that an agent does not answer
 
-  // Anything that came from it. How long it had been silent, where that had been said.
+  // Notes that any message came from the agent. Returns how long it had been silent if that had been
+  // reported.
   std::optional<Milliseconds> note_heard(ConnectionId agent, TimePoint now);
   void drop(ConnectionId agent) { agents_.erase(agent); }
   // Asks all at once at the next look.
   void look_at(TimePoint when) { look_at_ = std::min(look_at_.value_or(when), when); }
 
-  // The time of the next look; nothing where nobody is asked.
+  // Returns the time of the next look; nothing if no agent is asked.
   std::optional<TimePoint> deadline() const;
-  // False: it is too early. What passed while this process did not run itself counts as no silence.
+  // Returns false if it is too early. Time in which this process itself did not run counts as no silence.
   bool begin_look(TimePoint now);
   std::vector<ConnectionId> asked() const;
 
   bool is_silent(ConnectionId agent, TimePoint now) const { return silence(agent, now) >= k_silence; }
   Milliseconds silence(ConnectionId agent, TimePoint now) const;
   bool has_been_heard_since(ConnectionId agent, TimePoint moment) const;
-  bool takes_silence(ConnectionId agent);  // true once in a silence: it is to be said
-  // How long it has been waited for while it was silent: since the first of these calls.
+  bool takes_silence(ConnectionId agent);  // true once in a silence: it is to be reported
+  // Returns how long the silent agent has been waited for: since the first call in a row with `waits`.
   Milliseconds note_waiting(ConnectionId agent, bool waits, TimePoint now);
 
  private:

@@ -91,7 +91,7 @@ void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoi
   drop(connection, why, ConnectionEnd::broken, now);
 }
 
-// A failure of a rank that the agent does not run would be another host's in the report.
+// Checks the rank: a failure of one that the agent does not run would be another host's in the report.
 bool Coordinator::check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now) {
   if (runs_rank(members_.here().at(connection), failure.rank)) return true;
   expel(connection,
@@ -165,7 +165,7 @@ std::optional<TimePoint> Coordinator::deadline() const {
 void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint now) {
   if (state_ == State::finished) {
     ++told_;
-    // Nobody knows the names of hosts that were started by hand: each has a terminal of its own.
+    // The names of hosts that were started by hand are unknown: each has a terminal of its own.
     const bool report_there = connection != k_local_connection && !settings_.cannot_start.empty() &&
                               !settings_.peers.empty() && settings_.peers.back().empty();
     actions_.push_back(SendTo{connection, Finish{ended_with_, {}, {}, report_there}});
@@ -213,8 +213,8 @@ void Coordinator::refuse(ConnectionId connection, std::string reason, std::strin
   actions_.push_back(CloseConnection{connection});
 }
 
-// Somebody's second launch with the same name, or a host that was given up: none of the running job's
-// business.
+// Refuses a late join: a second launch with the same name, or a host that was given up, is none of the
+// running job's business.
 void Coordinator::refuse_late(ConnectionId connection, const Join& join) {
   const auto& number = join.announcement.agent;
   const std::string as = number ? fmt::format(" as number {} of {}", number->value, join.agents) : "";
@@ -305,7 +305,7 @@ void Coordinator::find_address(TimePoint now) {
   probe(now);
 }
 
-// Each agent is asked about what it has not reached yet.
+// Probes: each agent is asked about the addresses that it has not reached yet.
 void Coordinator::probe(TimePoint now) {
   ++probe_rounds_;
   state_deadline_ = now + settings_.probe_timeout;
@@ -336,8 +336,8 @@ void Coordinator::handle(ConnectionId connection, const Probed& probed, TimePoin
   if (all_answered()) check_probes(now);
 }
 
-// An address that was not reached in time may be one of a host under load, so that nothing is proven by one
-// failure.
+// Checks the probes. An address that was not reached in time may be one of a host under load, so that one
+// failure proves nothing.
 void Coordinator::check_probes(TimePoint now) {
   if (const auto common = common_address(witnesses(), candidates_)) {
     address_ = *common;
@@ -380,7 +380,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
     send(agent, Start{std::move(assignment), policy_.longest_delay(), stage.of(agent)});
   }
   if (job_end_.warning) send_all(Warn{attempt_, *job_end_.warning});
-  answers_.look_at(now);  // who answers has begun
+  answers_.look_at(now);  // an agent that answers has begun
 }
 
 void Coordinator::open_store(TimePoint now) {

@@ -69,20 +69,20 @@ class Coordinator {
   Coordinator(CoordinatorSettings settings, TimePoint now);
 
   Actions on_message(ConnectionId connection, const AgentMessage& message, TimePoint now);
-  // It is gone, or what came through it is no message; `why` is a sentence.
+  // Notes that the connection is gone, or what came through it is no message; `why` is a sentence.
   Actions on_closed(ConnectionId connection, const std::string& why, TimePoint now,
                     ConnectionEnd end = ConnectionEnd::silent);
-  // Somebody at `address` failed to prove itself.
+  // Notes that a process at `address` failed to prove itself.
   Actions on_refused(const std::string& address, const std::string& why, TimePoint now);
   Actions on_store_ready(Attempt attempt, int port, TimePoint now);
   Actions on_store_failed(Attempt attempt, const std::string& why, TimePoint now);
   Actions on_store_client(const ClientQuestion& question, TimePoint now);  // not on this host
-  Actions on_connections(int count, TimePoint now);  // that the store of this attempt has now
+  Actions on_connections(int count, TimePoint now);  // connections to the store of this attempt now
   Actions on_job_end(std::optional<TimePoint> at, std::optional<int> warning);  // the signal for all workers
-  Actions on_grace(Milliseconds grace, TimePoint now);  // that the scheduler gives the workers to stop
+  Actions on_grace(Milliseconds grace, TimePoint now);  // time that the scheduler gives the workers to stop
   Actions on_time(TimePoint now);
   std::optional<TimePoint> deadline() const;  // when on_time wants to be called
-  // The launch failed before some agents came, which would look for this process until their own deadline.
+  // Reports whether agents that have yet to come would look for this process after the launch failed.
   bool expects_latecomers() const {
     return ended_with_.kind == supervise::Cause::Kind::launcher_failed && told_ < agents_.size();
   }
@@ -104,7 +104,7 @@ class Coordinator {
   void handle(ConnectionId connection, const EarlyExit& early, TimePoint now);
   void handle(ConnectionId connection, const JobQuestion& question, TimePoint now);
   void handle(ConnectionId connection, const Modules& modules, TimePoint now);
-  void ask(TimePoint now);  // what is wanted of the status round
+  void ask(TimePoint now);  // sends what StatusRound wants asked
   void end_round(TimePoint now);
   status::JobStatus job_status();
   bool all_quiet() const;
@@ -186,7 +186,7 @@ class Coordinator {
   void note_ended(AgentIndex agent, const Stopped& stopped);
   void settle_cause();
   void handle(ConnectionId connection, const Happened& happened, TimePoint now);
-  void handle(ConnectionId, const Alive&, TimePoint) {}  // whatever it sends is a sign of life
+  void handle(ConnectionId, const Alive&, TimePoint) {}  // on_message() has noted it as heard
   void note_heard(ConnectionId connection, TimePoint now);
   void look_for_silent(TimePoint now);
   bool waits_for(AgentIndex agent, TimePoint now) const;
@@ -208,7 +208,7 @@ class Coordinator {
 
   CoordinatorSettings settings_;
   State state_ = State::gathering;
-  // Whether every agent is done, for what none takes back: `done` are known to be, so each is looked at once.
+  // Reports whether every agent is done. The first `done` agents stay so and are not looked at again.
   template <class IsDone>
   bool all_done(std::size_t& done, const IsDone& is_done) const {
     while (done < agents_.size() && is_done(AgentIndex{static_cast<int>(done)})) ++done;
@@ -218,23 +218,23 @@ class Coordinator {
   Membership members_;
   Quorum quorum_;
   std::optional<Gathering> takeover_;                       // under way
-  std::vector<Agent> agents_;                               // by place
+  std::vector<Agent> agents_;                               // agents by place
   std::size_t answered_ = 0, succeeded_ = 0, stopped_ = 0;  // for all_done
   ClientQuestions questions_;
   StatusRound status_round_;
   Hangs hangs_;
   Answers answers_;
-  Modules modules_;                             // as last told; empty: not yet
+  Modules modules_;                             // latest list announced; empty: none yet
   std::map<std::string, std::string> refused_;  // address -> why, the first few
   std::optional<TimePoint> state_deadline_, last_call_;
   std::optional<TimePoint> killed_at_;     // then no worker of agents that were lost runs any more
-  State status_state_ = State::gathering;  // which the status is about
+  State status_state_ = State::gathering;  // state that status_since_ is about
   TimePoint alone_due_, status_since_, status_due_;
-  int connections_ = 0;  // to the store, in this attempt; the most at a time
+  int connections_ = 0;  // most connections at a time to the store of this attempt
   bool status_stale_ = true;
 
   plan::WorldPlan world_;
-  std::vector<std::string> changes_;  // why the world is made anew once all have stopped
+  std::vector<std::string> changes_;  // reasons for a new world once all have stopped
   bool told_differences_ = false, store_asked_ = false;
   std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_, status_shown_;
@@ -242,13 +242,13 @@ class Coordinator {
   int probe_rounds_ = 0;
   Attempt attempt_;
 
-  std::optional<supervise::Failure> first_failure_;  // of this attempt; settle_cause() may find another
+  std::optional<supervise::Failure> first_failure_;  // first of this attempt; settle_cause() may replace it
   std::vector<int> victims_;
   TimePoint started_at_, failed_at_, stopping_since_;  // the workers of this attempt; the first of them; all
   bool progressed_ = false;                            // one touched its DDPRUN_PROGRESS_FILE
   supervise::RestartPolicy policy_;
   std::optional<supervise::Cause> final_cause_;  // decided while stopping
-  std::optional<supervise::Cause> late_cause_;   // for where a restart would be made after all
+  std::optional<supervise::Cause> late_cause_;   // cause to be used if a restart would be made after all
   std::vector<supervise::Failure> others_;
   std::vector<std::string> remarks_;
   CoordinatorJobEnd job_end_;

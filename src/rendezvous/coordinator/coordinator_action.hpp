@@ -1,4 +1,4 @@
-// What the coordinator wants to have done, in order.
+// Actions that the coordinator's state machine returns, to be carried out in order.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct SendTo {
   ConnectionId connection;
   CoordinatorMessage message;
 };
-// After what was sent to it is on its way.
+// Closes the connection, after what was sent to it is on its way.
 struct CloseConnection {
   ConnectionId connection;
   bool reset = false;  // at once, and so that it does not look like the end of this process
@@ -28,7 +28,7 @@ struct OpenStore {
   int world_size = 1;
   std::vector<std::string> clients;  // addresses of the job's hosts
 };
-// Also for a store that was asked for and has not answered yet.
+// Closes the store, also one that was asked for and has not answered yet.
 struct CloseStore {
   Attempt attempt;
 };
@@ -40,7 +40,7 @@ struct JudgeClient {
 struct ShowHang {
   status::Verdict verdict;
 };
-// One line that replaces the one before; empty: nothing to wait for any more.
+// Shows a line that replaces the one before; empty: nothing to wait for any more.
 struct ShowStatus {
   std::string text;
 };

@@ -1,4 +1,4 @@
-// What the coordinator knows of one agent, beside its place (membership.hpp).
+// State of one agent as the coordinator knows it, beside its place (membership.hpp).
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace ddprun::rendezvous {
 
 struct CoordinatorAgent {
   std::string reached;
-  std::optional<LaunchFailure> failure;            // it has joined to tell that it cannot start anything
-  std::optional<std::vector<std::string>> probed;  // what it has reached; nothing: it has not answered
-  std::vector<std::string> probe_failures;         // of its last answer
+  std::optional<LaunchFailure> failure;            // set if it has joined only to report it
+  std::optional<std::vector<std::string>> probed;  // addresses it reached; nullopt: no answer yet
+  std::vector<std::string> probe_failures;         // failures in its latest answer
   bool asked = false;                              // a Probe is not answered yet
   bool succeeded = false;
   bool stopped = false;
@@ -29,18 +29,18 @@ struct CoordinatorAgent {
   }
 };
 
-// By a coordinator that takes over: those that the one before left, as they join.
+// Agents of the lost coordinator that have joined the one that takes over.
 struct Gathering {
   std::vector<Survivor> survivors;  // this process' agent first
   std::optional<TimePoint> majority_at, due;
 };
 
-// What a coordinator knows of the job's end.
+// End of the job as the coordinator knows it.
 struct CoordinatorJobEnd {
-  std::optional<TimePoint> at;                  // as far as the scheduler shows it
-  std::optional<int> warning;                   // the signal that the workers were sent before it
-  TimePoint decided_at;                         // when all workers of the last attempt had stopped
-  Milliseconds grace{0};                        // that the scheduler gives the workers to stop; 0: not known
+  std::optional<TimePoint> at;  // time of it, as far as the scheduler shows it
+  std::optional<int> warning;   // the signal that the workers were sent before it
+  TimePoint decided_at;         // when all workers of the last attempt had stopped
+  Milliseconds grace{0};        // time that the scheduler gives the workers to stop; 0: not known
   std::vector<supervise::KilledRanks> killed;   // in this attempt
   std::map<int, supervise::EarlyEnd> finished;  // ranks of this attempt that had succeeded before its stop
 };

@@ -1,4 +1,5 @@
-// Whom the coordinator has before it: places, failures of those that only came to tell one, names.
+// The agents that the coordinator knows: their places, their names, and failures of those that join only to
+// report one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr Milliseconds k_others_word{500};  // after the first that cannot start
 
-// By a loopback address: two agents of one host, as people start them by hand.
+// Reports whether the coordinator was reached at a loopback address: two agents of one host, started by hand.
 bool reached_here(const std::string& reached) {
   const std::string plain = plain_address(reached);
   return plain.starts_with("127.") || plain == "::1";
@@ -34,7 +35,7 @@ void Coordinator::enter(AgentIndex place, ConnectionId connection, const Join& j
 
 // ---- failed starts
 
-// The others are about to join too, as they were started together.
+// Shortens the wait after a failed start: the others are about to join too, as they were started together.
 void Coordinator::note_failed_start(TimePoint now) {
   state_deadline_ = std::min(*state_deadline_, now + k_others_word);
 }
@@ -61,7 +62,7 @@ void Coordinator::fail_start() {
 
 // ---- addresses
 
-// Agents of the host that announced the address, one of each host; all where nobody did.
+// Returns the agents of the host that announced the address, one of each host; all if no host did.
 std::set<ConnectionId> Coordinator::agents_to_ask(const std::string& client) const {
   std::set<ConnectionId> asked;
   std::set<std::string> hosts;
@@ -75,7 +76,7 @@ std::set<ConnectionId> Coordinator::agents_to_ask(const std::string& client) con
   return asked;
 }
 
-// Nothing is asked after the end, when there is no store any more.
+// Asks no agent once the job has ended: there is no store any more.
 Coordinator::Actions Coordinator::on_store_client(const ClientQuestion& question, TimePoint now) {
   std::set<ConnectionId> asked;
   if (state_ != State::finished) asked = agents_to_ask(question.connection.client);
@@ -95,7 +96,8 @@ void Coordinator::handle(ConnectionId connection, const ClientVerdict& answer, T
 
 // ---- names
 
-// On the coordinator's own host, whose word about its addresses proves nothing to others.
+// Reports whether the agent is on the coordinator's own host, whose word about its addresses proves nothing
+// to others.
 bool Coordinator::is_beside(AgentIndex agent) const {
   const plan::Announcement& own = announced(settings_.own);
   const plan::Announcement& other = announced(agent);
@@ -121,7 +123,7 @@ std::string Coordinator::host_of(AgentIndex agent) const {
   return fmt::format("number {}", agent.value);
 }
 
-// Nothing where it does not take part.
+// Returns the agent's assignment, or nullptr if it takes no part.
 const plan::Assignment* Coordinator::share_of(AgentIndex agent) const {
   const auto position = members_.at(agent).position;
   return position && *position < world_.assignments.size() ? &world_.assignments[*position] : nullptr;

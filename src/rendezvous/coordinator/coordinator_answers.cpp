@@ -70,7 +70,7 @@ Coordinator::Actions Coordinator::on_grace(Milliseconds grace, TimePoint now) {
   return std::exchange(actions_, {});
 }
 
-// Nothing but this agent holds the job up.
+// Reports whether the job waits for no agent but this one.
 bool Coordinator::waits_for(AgentIndex agent, TimePoint now) const {
   if (state_ == State::probing) return at(agent).asked;
   if (state_ == State::stopping) return is_busy(agent);

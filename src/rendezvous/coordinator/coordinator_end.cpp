@@ -1,4 +1,4 @@
-// How an attempt ends, and the job: what began it, a restart or the last message to all.
+// The end of an attempt and of the job: its cause, then a restart or the last message to all.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not alike
 
-// Which ranks a signal found running, for the report.
+// Returns the ranks that were running when the signal came, for the report.
 std::vector<int> ranks_running(int world_size, const std::map<int, supervise::EarlyEnd>& finished,
                                const std::optional<supervise::Failure>& failure,
                                const std::vector<supervise::Failure>& others) {
@@ -57,7 +57,7 @@ void Coordinator::check_stopped(TimePoint now) {
           std::move(decision.hint)});
 }
 
-// As far as is known yet: until all have stopped, another failure may turn out to be the cause.
+// Decides by what is known so far: until all have stopped, another failure may turn out to be the cause.
 bool Coordinator::may_restart() const { return first_failure_ && decide_restart().restart; }
 
 supervise::RestartDecision Coordinator::decide_restart() const {
@@ -77,7 +77,7 @@ supervise::AttemptEnd Coordinator::attempt_end() const {
   return end;
 }
 
-// Workers of later attempts are warned as they start.
+// Notes the end of the job. Workers of later attempts are warned as they start.
 Coordinator::Actions Coordinator::on_job_end(std::optional<TimePoint> at, std::optional<int> warning) {
   if (at) job_end_.at = at;
   if (warning) job_end_.warning = warning;
@@ -85,7 +85,8 @@ Coordinator::Actions Coordinator::on_job_end(std::optional<TimePoint> at, std::o
   return std::exchange(actions_, {});
 }
 
-// What came while the workers were stopped would have changed nothing, had the first failure been the cause.
+// Ends the job with the late cause: a signal or a loss that came while the workers were being stopped, and
+// would have changed nothing had the first failure been the cause.
 void Coordinator::finish_instead() {
   std::erase(remarks_, late_cause_->detail);
   late_cause_->failure = *first_failure_;
@@ -104,7 +105,7 @@ void Coordinator::restart(TimePoint now) {
   for (const supervise::KilledRanks& each : killed)
     actions_.push_back(ShowNotice{{supervise::describe(each), {}}});
   if (delay == Milliseconds{0}) return begin_attempt(now);
-  tell_rosters();  // of the restart that is used
+  tell_rosters();  // includes the restart that is used up now
   state_ = State::opening;
   state_deadline_ = now + delay;
 }
@@ -154,8 +155,8 @@ bool Coordinator::is_busy(AgentIndex agent) const {
   return members_.is_here(agent) && members_.takes_part(agent) && !at(agent).stopped;
 }
 
-// Where the number of nodes is not fixed, others go on without that host. Its workers cannot: a process that
-// SIGKILL has reached runs nothing of its own any more.
+// Expels the agent and continues with the others if the number of nodes may vary; else the job ends. The
+// stuck workers cannot do harm: a process that SIGKILL has reached executes no more of its own code.
 void Coordinator::handle(ConnectionId connection, const Stuck&, TimePoint now) {
   const AgentIndex agent = members_.here().at(connection);
   if (settings_.elastic && connection != k_local_connection)
@@ -236,9 +237,10 @@ void Coordinator::note_ended(AgentIndex agent, const Stopped& stopped) {
   }
 }
 
-// Each host has told its first failure when it came, and the others with Stopped.
+// Settles the cause by all failures: each host sends its first one when it comes, and the others with
+// Stopped.
 void Coordinator::settle_cause() {
-  if (!first_failure_) {  // who was signalled ended because of that
+  if (!first_failure_) {  // the signal explains all other ends
     others_.clear();
     victims_.clear();
     return;

@@ -1,4 +1,4 @@
-// What the coordinator has to tell --events, as values.
+// Events that the coordinator reports to --events, as values.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ events::Event stopping(Attempt attempt, const std::string& why);
 events::Event lost(std::string host, std::string sentence);
 events::Event hang(Attempt attempt, const status::Verdict& verdict);
 events::Event failed(const supervise::Failure& failure);
-// `cause`: the failure that it answers, where there is one.
+// Makes the event of a restart. `cause`: the failure that it answers, if there is one.
 events::Event restart(Attempt attempt, std::string what, const supervise::Failure* cause = nullptr);
 events::Event end(Attempt attempt, const supervise::Cause& cause);
 

@@ -14,7 +14,7 @@ void Coordinator::handle(ConnectionId connection, const Quiet& quiet, TimePoint 
   ask(now);
 }
 
-// An agent whose ranks have all ended has nothing to show.
+// Reports whether all agents are quiet; one whose ranks have all ended has no sign to show.
 bool Coordinator::all_quiet() const {
   const std::vector<AgentIndex> agents = members_.participants();
   const auto is_over = [this](AgentIndex agent) {
@@ -45,7 +45,8 @@ void Coordinator::judge_hang(const status::JobStatus& job, bool early, TimePoint
   }
 }
 
-// As if the rank that the others wait for had failed. Where a restart is not wanted, the cause is final.
+// Fails the attempt as if the rank that the others wait for had failed. If no restart is wanted, the cause is
+// final.
 void Coordinator::fail_hung(const status::Verdict& verdict, TimePoint now) {
   supervise::Failure failure;
   failure.attempt = attempt_;

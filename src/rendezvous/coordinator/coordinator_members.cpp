@@ -1,4 +1,4 @@
-// Which agents take part where a job goes on without some of them: who comes late, who is lost, who waits.
+// Membership in a job that continues without some of its agents: agents that come late, are lost, or wait.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t k_named_changes = 3;
 
-// Several nodes may have been lost, or have come, before all workers had stopped.
+// Names some of the changes: several nodes may have been lost, or have come, before all workers had stopped.
 std::string name_some(std::vector<std::string> changes) {
   const std::size_t others = changes.size() - std::min(changes.size(), k_named_changes);
   changes.resize(changes.size() - others);
@@ -84,7 +84,7 @@ void Coordinator::restart_changed(TimePoint now) {
   form_world(now);
 }
 
-// A host whose workers fail first again and again may be the reason itself.
+// Notes the first failure: a host whose workers fail first again and again may be the reason itself.
 void Coordinator::note_first_failure(const supervise::Failure& cause) {
   const auto& all = members_.participants();
   const auto found =
@@ -101,7 +101,7 @@ void Coordinator::dismiss(ConnectionId connection, const Join& join) {
   actions_.push_back(CloseConnection{connection});
 }
 
-// Before the first attempt. False where the others cannot do without it.
+// Lets the job start without the agent, before the first attempt. False if the others cannot.
 bool Coordinator::does_without(ConnectionId connection, const Join& join, TimePoint now) {
   const plan::Announcement& announced = join.announcement;
   const bool may = settings_.elastic && announced.agent != settings_.own && !announced.fixed_rank;
@@ -147,13 +147,13 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
 
 // ---- losses
 
-// False where the job ends by it.
+// Lets the job continue without the agent. False if the job ends by its loss.
 bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence, TimePoint now) {
-  if (members_.is_here(agent) || !enough_nodes()) return false;  // it lives, and may have workers
+  if (members_.is_here(agent) || !enough_nodes()) return false;  // the agent lives, and may have workers
   const bool took_part = members_.takes_part(agent);
   if (!took_part && settings_.elastic->spares > 0)
     actions_.push_back(ShowNotice{{sentence + "; it was a spare", {}}});
-  if (!took_part) tell_rosters();  // it might be looked for
+  if (!took_part) tell_rosters();  // others might look for it
   if (!took_part || (state_ == State::running && at(agent).succeeded)) return true;
   if (state_ == State::stopping && (final_cause_ || late_cause_)) return false;
   if (waits_to_restart()) {

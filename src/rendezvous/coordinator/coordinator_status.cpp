@@ -1,4 +1,4 @@
-// What the coordinator tells of the job while it runs: to who asks, and to who waits at a terminal.
+// Status of the running job: answers to --status, and lines for a terminal.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void show_job(ConnectionId asker, const status::JobStatus& job, bool stacks, Coo
 
 }  // namespace
 
-// The driver knows the time, and this host's name where the event has no other.
+// Records an event. The driver knows the time, and this host's name if the event has no other.
 void Coordinator::record(events::Event event) {
   if (settings_.record) actions_.push_back(Record{std::move(event)});
 }
@@ -100,7 +100,7 @@ std::string Coordinator::describe_phase() const {
   return "ended";
 }
 
-// ---- what is waited for
+// ---- waiting
 
 Coordinator::Actions Coordinator::on_connections(int count, TimePoint now) {
   if (state_ != State::running) return {};
@@ -116,7 +116,7 @@ bool Coordinator::has_status() const {
          connections_ < world_.world_size;
 }
 
-// What is over sooner is not worth a line.
+// Returns the delay before a status line: a state that ends sooner is not worth one.
 Milliseconds Coordinator::status_delay() const {
   if (status_state_ == State::gathering || status_state_ == State::opening) return k_gathering_delay;
   if (status_state_ == State::running) return k_running_delay;

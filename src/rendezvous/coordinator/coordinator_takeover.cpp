@@ -1,4 +1,4 @@
-// How the job outlives its coordinator: what the others are told beforehand, and how the next one begins.
+// Loss of the coordinator: the rosters sent beforehand, and the start of the next coordinator.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 
 namespace ddprun::rendezvous {
 
-// ---- before
+// ---- before the loss
 
-// One of each host, by place; those that were set aside are the last.
+// Returns one agent of each host, by place; those that were set aside are the last.
 std::vector<Successor> Coordinator::successors() const {
   std::vector<Successor> all;
   std::set<std::string> hosts;
@@ -45,7 +45,7 @@ Roster Coordinator::make_roster() const {
   return roster;
 }
 
-// The agents that are here are those of the attempt that follows.
+// Begins the roll of the agents that are here, which are those of the attempt that follows.
 void Coordinator::begin_roll() {
   if (!settings_.succession) return;
   std::vector<AgentIndex> here;
@@ -62,7 +62,8 @@ void Coordinator::tell_rosters() {
   for (const auto& [connection, agent] : members_.here()) tell_roster(agent, roster);
 }
 
-// Where it would be too long the agents know what they were told before, and that rolls count here too.
+// Sends a roster if it fits its limits. Otherwise the agents keep the previous one, whose rolls count here
+// too.
 void Coordinator::tell_roster(AgentIndex agent, Roster roster) {
   const auto is_long = [](const Roll& roll) { return roll.agents.size() > k_max_place_ranges; };
   const bool fits = roster.rolls.size() <= k_max_rolls && std::ranges::none_of(roster.rolls, is_long);
@@ -78,7 +79,8 @@ void Coordinator::handle(ConnectionId connection, const RosterTaken& taken, Time
   if (quorum_.note_told(members_.here().at(connection), taken.number)) tell_rosters();
 }
 
-// The others of a split network may go on, so that workers may not run here any longer.
+// Ends the job if the others of a split network may continue, so that workers may not run here any longer.
+// Reports whether it did.
 bool Coordinator::is_outvoted(AgentIndex lost, const std::string& sentence) {
   if (!settings_.succession || quorum_.is_majority()) return false;
   finish({supervise::Cause::Kind::agent_lost,
@@ -95,7 +97,7 @@ std::string Coordinator::describe_left() const {
   return fmt::format("{} of {} {} can be reached from here", here, all, one_a_task ? "ranks" : "nodes");
 }
 
-// ---- after
+// ---- after the loss
 
 void Coordinator::gather_survivor(ConnectionId connection, const Join& join, TimePoint now) {
   const bool was_here = join.survivor && join.survivor->roster.launch_id == settings_.launch_id &&
@@ -113,10 +115,10 @@ void Coordinator::gather_survivor(ConnectionId connection, const Join& join, Tim
   check_takeover(now);
 }
 
-// No worker of the last attempt may run any more, wherever it is (docs/decisions.md). Who has lost the
-// coordinator stops its workers before it looks for another one, so none runs where all are here. The
-// coordinator, if it lives, has lost this majority when its own limit ends, which is later than that of the
-// others, and ends. Others that only it could reach have then lost it in their turn.
+// Takes over once no worker of the last attempt can run any more, wherever it is (docs/decisions.md). An
+// agent that has lost the coordinator stops its workers before it looks for another one, so none runs where
+// all are here. The coordinator, if it lives, has lost this majority when its own limit ends, which is later
+// than that of the others, and ends. Others that only it could reach have then lost it in their turn.
 void Coordinator::check_takeover(TimePoint now) {
   Gathering& gathering = *takeover_;
   if (!quorum_.is_majority() || !members_.is_here(settings_.own)) {
@@ -130,13 +132,13 @@ void Coordinator::check_takeover(TimePoint now) {
   if (!quorum_.is_complete()) {
     wait = quorum_.is_complete_without(lost) ? wait_for_coordinator(limit) : wait_for_others(limit);
   }
-  // Those that waited for a place count for no majority, and may be about to come.
+  // Agents that waited for a place count for no majority, but may be about to join.
   if (too_few()) wait = std::max(wait, wait_for_late(limit));
   gathering.due = *gathering.majority_at + wait;
   if (now >= *gathering.due) take_over(now);
 }
 
-// Where two have had one slot, the later one has it.
+// Begins as coordinator with the survivors. If two of them had the same slot, the later one keeps it.
 void Coordinator::take_over(TimePoint now) {
   std::vector<Survivor> survivors = std::move(std::exchange(takeover_, std::nullopt)->survivors);
   state_deadline_.reset();

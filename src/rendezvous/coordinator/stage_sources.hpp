@@ -1,4 +1,4 @@
-// Whom each agent gets its copies from (--stage), as the coordinator tells it.
+// Sources that each agent gets its copies from (--stage), chosen by the coordinator.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@ namespace ddprun::rendezvous {
 
 class StageSources {
  public:
-  // Of all that are here, as any of them may have to get copies, in the scheduler's order, by which
-  // neighbours are near each other. The coordinator's own host reads what is staged.
+  // Covers all agents that are here, as any may need copies. Neighbours in the scheduler's order are near
+  // each other. The coordinator's own host reads the original.
   StageSources(const Membership& members, AgentIndex own);
-  // None: it reads for itself, or nothing is staged.
+  // Returns the sources of an agent. None: it reads for itself, or nothing is staged.
   std::vector<staging::Server> of(AgentIndex agent) const;
 
  private:

@@ -6,7 +6,8 @@
 
 namespace ddprun::rendezvous {
 
-// Who asks for what is being answered already gets that answer.
+// Adds the asker to a round in progress with the same purpose, whose answer it gets; else notes a further
+// round.
 void StatusRound::want(Purpose purpose, ConnectionId asker) {
   (deadline_ && purpose == purpose_ ? askers_ : wanted_[purpose]).insert(asker);
 }

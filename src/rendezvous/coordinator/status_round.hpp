@@ -1,5 +1,5 @@
-// One question to all agents how their workers are. One at a time: who asks for the same meanwhile gets the
-// same answer.
+// One question to all agents about their workers.
+// Rounds run one at a time; those who ask for the same meanwhile get the same answer.
 #pragma once
 
 #include <map>
@@ -14,18 +14,19 @@ namespace ddprun::rendezvous {
 
 class StatusRound {
  public:
-  static constexpr Milliseconds k_limit{3000};  // who has not answered by then is silent
+  static constexpr Milliseconds k_limit{3000};  // an agent that has not answered by then is silent
   enum class Purpose { status, stacks, early_exit, hang };
 
   void want(Purpose purpose) { wanted_[purpose]; }
   void want(Purpose purpose, ConnectionId asker);
-  // The question to put, and for what; nothing while the one before is open, or where none is wanted.
+  // Begins a round. Returns its question; nullopt while the one before is open, or if none is wanted.
   std::optional<StatusQuestion> begin(std::set<ConnectionId> agents, TimePoint now);
   Purpose purpose() const { return purpose_; }
   const std::set<ConnectionId>& askers() const { return askers_; }
   void note(ConnectionId agent, const StatusAnswer& answer);
   void drop(ConnectionId agent);
-  // All have answered, or the time is over: then the answers by their first rank, and who gave none.
+  // Reports whether all have answered, or the time is over: then take_answers() returns the answers by their
+  // first rank, and those of agents that gave none are missing.
   bool is_over(TimePoint now) const { return deadline_ && (asked_.empty() || now >= *deadline_); }
   std::vector<status::NodeStatus> take_answers();
   const std::set<ConnectionId>& silent() const { return asked_; }
@@ -33,7 +34,7 @@ class StatusRound {
 
  private:
   int number_ = 0;
-  std::map<Purpose, std::set<ConnectionId>> wanted_;  // and who asks for it
+  std::map<Purpose, std::set<ConnectionId>> wanted_;  // askers of each purpose
   Purpose purpose_ = Purpose::status;
   std::set<ConnectionId> askers_, asked_;
   std::vector<status::NodeStatus> answers_;

@@ -1,4 +1,4 @@
-// Where the relays to the store of an attempt find the next one.
+// Tree of the relays to the store of an attempt.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace ddprun::rendezvous {
 
-// By the order of the announcements: where the relay of each agent connects to; its parent first, then the
-// store itself, should the parent not be reached. Nothing for `root`, whose agent serves the store, and for
-// all where it serves no relays. No agent has more than `fan_out` children, and hosts that follow each other
-// are near each other.
+// Returns, in the order of the announcements, the stores that each agent's relay tries: its parent first,
+// then the root in case the parent cannot be reached. Empty for `root`, whose agent serves the store, and for
+// every agent if it serves no relays. No agent has more than `fan_out` children; neighbours in the order are
+// near each other.
 std::vector<std::vector<plan::StorePlace>> make_store_tree(
     const std::vector<plan::Announcement>& announcements, std::size_t root, int fan_out);
 

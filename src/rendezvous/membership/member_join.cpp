@@ -49,7 +49,7 @@ bool is_numeric_address(const std::string& text) {
 MemberJoin::MemberJoin(MemberJoinSettings settings, TimePoint now)
     : settings_(std::move(settings)), started_(now), status_due_(now + k_first_status) {
   key_value_space_.name = settings_.key_value_space;
-  key_value_space_.trial.done = true;  // it tells by itself
+  key_value_space_.trial.done = true;  // key-value space reports by itself
   file_.name = "rendezvous file";
   file_.trial.next = now;
   file_.trial.done = settings_.rendezvous_file.empty();
@@ -146,7 +146,7 @@ MemberJoin::Actions MemberJoin::on_no_place(DiscoveryWay way, const std::string&
   return on_time(now);
 }
 
-// What was read may have been left by a launch that was killed, so looking never ends.
+// Looks again without limit: the text read may have been left by a launch that was killed.
 void MemberJoin::look_again(TimePoint now) {
   fail(file_.trial, file_.trial.error, k_first_pause, now, k_longest_pause);
 }
@@ -247,7 +247,7 @@ void MemberJoin::show_status(TimePoint now, Actions& actions) {
   actions.push_back(ShowJoinStatus{text});
 }
 
-// One piece for each way that has not told a place.
+// Returns one piece for each way that has not shown a place.
 std::vector<std::string> MemberJoin::describe_ways() const {
   std::vector<std::string> pieces;
   if (!settings_.key_value_space.empty() && !key_value_space_.told) {
@@ -264,7 +264,8 @@ std::vector<std::string> MemberJoin::describe_ways() const {
   return pieces;
 }
 
-// One piece for each name that is not known and for each address and kind of failure, and for each other way.
+// Returns one piece for each name that is not known and for each address and kind of failure, and for each
+// other way.
 std::vector<std::string> MemberJoin::describe_failures() const {
   std::vector<std::string> pieces = describe_ways();
   for (const Name& name : names_) {
@@ -273,7 +274,7 @@ std::vector<std::string> MemberJoin::describe_failures() const {
       pieces.push_back(fmt::format("{}: {}", name.text, why));
     }
   }
-  std::vector<std::pair<std::string, std::vector<int>>> ports;  // of "address\nerror"
+  std::vector<std::pair<std::string, std::vector<int>>> ports;  // ports by "address\nerror"
   for (const Candidate& candidate : candidates_) {
     if (candidate.trial.done || (candidate.spare && candidate.answer.empty())) continue;
     const std::string address = candidate.name == candidate.address

@@ -1,5 +1,6 @@
-// How a member finds the coordinator: it walks the candidates, address by port, until one of them proves to
-// be the coordinator of this launch or the join deadline passes.
+// Search of a member for the coordinator.
+// It walks the candidates, address by port, until one of them proves to be the coordinator of this launch or
+// the join deadline passes.
 //
 // All ports of an address are tried at once. Addresses start one after the other, best first, a moment apart,
 // so that members agree on the best one when several work. A name is looked up first and retried when it is
@@ -31,19 +32,18 @@ namespace ddprun::rendezvous {
 using CandidateId = Id<struct CandidateTag>;
 
 struct MemberJoinSettings {
-  std::string coordinator;             // its host name, for messages; empty: nobody knows it
+  std::string coordinator;             // host name, for messages; empty: not known
   std::vector<std::string> addresses;  // names or numeric addresses, best first
   std::vector<int> ports;
   Milliseconds join_timeout{600000};
-  std::string rendezvous_file;  // its path; empty: there is none
-  std::string key_value_space;  // the launcher's, for messages: "PMI"; empty: there is none
-  std::vector<int>
-      spare_ports;  // where a coordinator may be that cannot have those; tried later and less often
-  // For a place that the user named, where somebody refuses this launch all the time: it may be one that ends
-  // soon, or a mistake in one of the commands. Nothing: the join time-out.
+  std::string rendezvous_file;   // path of the file; empty: there is none
+  std::string key_value_space;   // the launcher's, for messages: "PMI"; empty: there is none
+  std::vector<int> spare_ports;  // ports of a coordinator that cannot have those; tried later and less often
+  // Patience at an address that the user named and that refuses this launch all the time: another launch
+  // there may end soon, or one of the commands has a mistake. nullopt: the join time-out.
   std::optional<Milliseconds> refusal_patience{};
   bool live = false;                    // ShowJoinStatus goes to a terminal: more often than into a log
-  std::vector<Successor> successors{};  // of a coordinator that is lost, which may coordinate now
+  std::vector<Successor> successors{};  // successors of a lost coordinator, any of which may coordinate now
 };
 
 enum class DiscoveryWay { key_value_space, file };
@@ -75,7 +75,7 @@ struct ShowJoinStatus {
 using MemberJoinAction =
     std::variant<ResolveName, DialCandidate, LookAtRendezvousFile, TakeCandidate, GiveUp, ShowJoinStatus>;
 
-// True for "10.0.0.1" and anything with a colon: no look-up needed.
+// Returns true for "10.0.0.1" and any text with a colon: no look-up needed.
 bool is_numeric_address(const std::string& text);
 
 class MemberJoin {
@@ -88,13 +88,14 @@ class MemberJoin {
   Actions on_resolved(const std::string& name, const std::vector<std::string>& addresses, TimePoint now);
   Actions on_resolve_failed(const std::string& name, const std::string& why, TimePoint now);
   Actions on_place(DiscoveryWay way, const CoordinatorPlace& place, TimePoint now);
-  // `why` may be empty for a file: there is none yet.
+  // Notes that a way shows no place. `why` may be empty for a file: there is none yet.
   Actions on_no_place(DiscoveryWay way, const std::string& why, TimePoint now);
-  // `answered`: something is there and said so. What it said stays in the messages when it is gone later.
+  // Notes a failure. `answered`: a process is there and said so. What it said stays in the messages when it
+  // is gone later.
   Actions on_failed(CandidateId candidate, const std::string& why, TimePoint now, bool answered = false);
   Actions on_authenticated(CandidateId candidate, TimePoint now);
   Actions on_time(TimePoint now);
-  std::optional<TimePoint> deadline() const;  // when on_time wants to be called; nothing when over
+  std::optional<TimePoint> deadline() const;  // when on_time wants to be called; nullopt when over
   bool over() const { return over_; }
 
  private:
@@ -108,20 +109,20 @@ class MemberJoin {
   };
   struct Name {
     std::string text;
-    Trial trial;         // of its look-up; done for numeric addresses
-    bool known = false;  // it has led to addresses
+    Trial trial;         // trial of its look-up; done for numeric addresses
+    bool known = false;  // has led to addresses
   };
   struct Candidate {
-    std::string name;  // what the user or the scheduler calls it, or the way it was told
+    std::string name;  // name used by the user or the scheduler, or the way it was published
     std::string address;
     int port = 0;
-    bool spare = false;  // of no interest where nobody answers
-    std::string answer;  // the last refusal of somebody there
+    bool spare = false;  // ignored if no process answers there
+    std::string answer;  // last refusal by a process there
     std::optional<TimePoint> refused_since;
     Trial trial;
   };
 
-  // One way to learn the place beside the addresses.
+  // Way to learn the coordinator's address beside the given ones.
   struct Way {
     Trial trial;
     std::string name;
@@ -134,7 +135,7 @@ class MemberJoin {
   void drop_candidates(const std::string& name, const std::vector<std::string>& kept);
   void add_candidates(std::size_t place, const std::string& address, TimePoint now);
   void look_again(TimePoint now);
-  // The next try is after a pause that doubles from the first to the longest.
+  // Fails a trial. The next one is after a pause that doubles from the first to the longest.
   static void fail(Trial& trial, const std::string& why, Milliseconds first_pause, TimePoint now,
                    Milliseconds longest_pause);
   void start_due(TimePoint now, Actions& actions);
@@ -147,7 +148,7 @@ class MemberJoin {
 
   MemberJoinSettings settings_;
   TimePoint started_;
-  std::vector<Name> names_;  // by place in settings_.addresses; numeric ones are done
+  std::vector<Name> names_;  // indexed as settings_.addresses; numeric ones are done
   std::vector<Candidate> candidates_;
   Way key_value_space_;
   Way file_;

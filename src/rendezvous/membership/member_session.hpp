@@ -1,5 +1,4 @@
-// What a member that has joined expects of its coordinator: which message may come, and until when one has
-// to.
+// Messages that a joined member expects of its coordinator, and the deadline of each.
 #pragma once
 
 #include <optional>
@@ -27,32 +26,33 @@ class MemberSession {
   static constexpr Milliseconds k_silence_limit{300000};
   explicit MemberSession(Limits limits) : limits_(limits) {}
 
-  // Without an answer within `limit` from now the coordinator hangs: its host lives, as the kernel tells.
+  // Expectation of an answer within `limit` from now: without one the coordinator hangs, as its host lives.
   struct Expectation {
     Milliseconds limit;
     std::string otherwise;  // "sent nothing for 40 s"
   };
-  // Nothing: as before.
+  // Returns nullopt if the expectation stays as before.
   std::optional<Expectation> note_sent(const AgentMessage& message);
-  // The workers of all hosts have so long to stop: what is answered once they have may take that much longer.
-  // True where that is news.
+  // Notes the time that the workers of all hosts have to stop: answers that follow their stop may take that
+  // much longer. Returns true if it is new.
   bool takes_grace(Milliseconds grace);
-  // What is still to be answered.
+  // Returns the answer that is still due.
   std::optional<Expectation> expectation() const;
 
   struct Received {
-    bool answers = false;  // what was expected; else it may come at any time
-    bool ends = false;     // nothing follows it
+    bool answers = false;  // the expected message; else it may come at any time
+    bool ends = false;     // no message follows it
   };
-  // Else why the connection has to end: "it sent a start unexpectedly".
+  // Notes a message, or returns why the connection has to end: "it sent a start unexpectedly".
   std::variant<Received, std::string> note_received(const CoordinatorMessage& message, TimePoint now);
 
-  // Nothing is left to do here but to hear of the end.
+  // Reports whether the workers here have succeeded, so that only the end of the job is waited for.
   bool has_succeeded() const { return succeeded_; }
   Milliseconds silence(TimePoint now) const {
     return std::chrono::floor<Milliseconds>(now - heard_.value_or(now));
   }
-  // How it is lost when a word of it is overdue: the reaper of one that does not run at all ends it.
+  // Decides how the coordinator is lost if its answer is overdue: broken if it sends nothing at all, as its
+  // reaper ends a coordinator that does not run.
   ConnectionEnd end_of_overdue(TimePoint now) const {
     return silence(now) >= k_silence ? ConnectionEnd::broken : ConnectionEnd::hanging;
   }
@@ -63,7 +63,7 @@ class MemberSession {
   bool succeeded_ = false, waits_ = false;
   Milliseconds grace_{0}, waited_pause_{0};
   std::optional<TimePoint> heard_;
-  Milliseconds pause_{0};  // that the latest Start announced, between Stopped and the next
+  Milliseconds pause_{0};  // pause announced by the latest Start, between Stopped and the next
 };
 
 }  // namespace ddprun::rendezvous

@@ -39,7 +39,7 @@ std::vector<std::string> Membership::lost_hosts() const {
   return hosts;
 }
 
-// ---- who comes and goes
+// ---- arrivals and losses
 
 std::optional<AgentIndex> Membership::free_place() const {
   const auto free =
@@ -111,7 +111,7 @@ void Membership::leave(AgentIndex agent, std::string why) {
   member(agent).lost = std::move(why);
 }
 
-// ---- who takes part
+// ---- participants
 
 bool Membership::anyone_waits() const {
   return std::any_of(here_.begin(), here_.end(), [this](const auto& entry) {
@@ -123,7 +123,7 @@ bool Membership::stays(AgentIndex agent) const {
   return is_here(agent) && takes_part(agent) && !(at(agent).set_aside && anyone_waits());
 }
 
-// Its own first, for all of them; `placed` are those that have one.
+// Fills slots: an agent's own first, for all of them; `placed` are those that have one.
 void Membership::fill_slots(std::vector<bool>& placed, bool aside) {
   const auto is_free = [&](int place) {
     return is_here({place}) && !placed[static_cast<std::size_t>(place)] && at({place}).set_aside == aside;
@@ -185,7 +185,7 @@ std::vector<plan::Announcement> Membership::announcements() const {
   return all;
 }
 
-// choose() leaves a slot to who has it and takes part.
+// Keeps a slot: choose() leaves it to the agent that has it and takes part.
 void Membership::keep_slot(AgentIndex agent, int slot) {
   if (slot < 0 || slot >= slots() || slots_[static_cast<std::size_t>(slot)] || at(agent).slot) return;
   slots_[static_cast<std::size_t>(slot)] = agent;

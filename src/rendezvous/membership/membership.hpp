@@ -1,4 +1,4 @@
-// Which agents a launch knows, which of them are here, and which take part in an attempt.
+// Agents of a launch: which are known, which are here, and which take part in an attempt.
 //
 // Every agent has a place from 0 on: its own number, or a free one that it is given as it comes. The
 // first coordinator's is 0. A place outlives who was there, so that a host that comes back is known.
@@ -24,16 +24,16 @@ namespace ddprun::rendezvous {
 inline constexpr int k_first_failures = 2;
 
 struct Member {
-  std::optional<ConnectionId> connection;          // nothing: it is not here
-  std::optional<plan::Announcement> announcement;  // of who is or was here; nothing: nobody has come
-  std::optional<std::size_t> position;  // among the participants; nothing: it waits, or is not here
-  std::optional<int> slot;              // what it had when the participants were last chosen
+  std::optional<ConnectionId> connection;          // nullopt: it is not here
+  std::optional<plan::Announcement> announcement;  // latest from this place; nullopt: none has come
+  std::optional<std::size_t> position;  // among the participants; nullopt: it waits, or is not here
+  std::optional<int> slot;              // slot at the latest choice of participants
   bool by_arrival = false;              // numbered as it came, and as well off in another place
-  bool set_aside = false;               // takes part only where nobody else can
-  std::string lost;                     // why it was here and is not any more
+  bool set_aside = false;               // takes part only if no other agent can
+  std::string lost;                     // reason why it was here and is not any more
 };
 
-// Who has taken over a slot, and its ranks.
+// Agent that has taken over the slot of another, and its ranks.
 struct Succession {
   AgentIndex before, after;
   friend bool operator==(const Succession&, const Succession&) = default;
@@ -41,7 +41,7 @@ struct Succession {
 
 class Membership {
  public:
-  // 0 <= spares < places; `own` is the coordinator's place.
+  // Makes the membership: 0 <= spares < places; `own` is the coordinator's place.
   explicit Membership(int places, int spares = 0, AgentIndex own = {0});
 
   int places() const { return static_cast<int>(members_.size()); }
@@ -49,56 +49,56 @@ class Membership {
   const Member& at(AgentIndex agent) const { return members_[static_cast<std::size_t>(agent.value)]; }
   bool is_here(AgentIndex agent) const { return at(agent).connection.has_value(); }
   bool takes_part(AgentIndex agent) const { return at(agent).position.has_value(); }
-  // Those that are here.
+  // Returns the agents that are here.
   const std::map<ConnectionId, AgentIndex>& here() const { return here_; }
-  // Their nodes: with one agent a task, hosts.
+  // Returns the number of their nodes: with one agent a task, of hosts.
   int nodes_here() const;
   std::vector<int> missing() const;
   std::vector<std::string> lost_hosts() const;
 
-  // ---- who comes and goes
+  // ---- arrivals and losses
 
   struct Place {
     AgentIndex place;
-    std::optional<AgentIndex> moved_to;  // where who was there has to go first
+    std::optional<AgentIndex> moved_to;  // place that the agent there has to move to first
   };
-  // Before the first attempt. Nothing where it has none, or another agent has it by right.
+  // Finds its place before the first attempt. nullopt if it has none, or another agent has it by right.
   std::optional<Place> find_place(const plan::Announcement& announcement) const;
   void move(AgentIndex from, AgentIndex to);
-  // After that: the one that it had on this host before, else any that is free.
+  // Finds its place after that: the one that it had on this host before, else any that is free.
   std::optional<AgentIndex> find_late_place(const plan::Announcement& announcement) const;
-  // Why it cannot be there together with those that are here.
+  // Returns the reason why it cannot be there together with the agents that are here.
   std::optional<Error> find_clash(AgentIndex place, const plan::Announcement& announcement) const;
   void enter(AgentIndex place, ConnectionId connection, plan::Announcement announcement);
   void leave(AgentIndex agent, std::string why);
 
-  // ---- who takes part
+  // ---- participants
 
-  // For the next attempt: whoever is here, as far as there are slots.
+  // Chooses the participants of the next attempt: all that are here, as far as there are slots.
   std::vector<Succession> choose();
-  // Whether that would choose others than those that take part.
+  // Reports whether choose() would choose others than those that take part.
   bool is_changed() const;
-  // By position, of the last choice; some may have gone since.
+  // Returns the participants of the last choice, indexed by position; some may have gone since.
   const std::vector<AgentIndex>& participants() const { return participants_; }
   std::vector<plan::Announcement> announcements() const;
 
-  // ---- under the coordinator before this one
+  // ---- state of the previous coordinator
 
-  // It had that slot, so it is the first to get it.
+  // Keeps a slot for the agent that had it, so that it is the first to get it.
   void keep_slot(AgentIndex agent, int slot);
   void keep_aside(AgentIndex agent);
-  // It was there, and has not joined this one.
+  // Notes an agent that was there, and has not joined this one.
   void note_lost(AgentIndex agent, const std::string& host, std::string why);
   std::vector<AgentIndex> waiting() const;  // are here, and do not take part
-  // From the next choice on. False where nobody could take its slot.
+  // Sets an agent aside from the next choice on. False if no other could take its slot.
   bool set_aside(AgentIndex agent);
-  // The first failure of an attempt was there. After k_first_failures in a row it is set aside, but for the
-  // coordinator's.
+  // Notes that the first failure of an attempt was there. After k_first_failures in a row the agent is set
+  // aside, except the coordinator's.
   void note_first_failure(AgentIndex agent);
 
  private:
   bool has_spares() const { return slots_.size() < members_.size(); }
-  bool anyone_waits() const;  // who was not set aside
+  bool anyone_waits() const;  // leaves out those set aside
   Member& member(AgentIndex agent) { return members_[static_cast<std::size_t>(agent.value)]; }
   std::optional<AgentIndex> free_place() const;
   bool stays(AgentIndex agent) const;
@@ -110,7 +110,7 @@ class Membership {
   std::vector<std::optional<AgentIndex>> slots_;
   std::vector<AgentIndex> participants_;
   std::optional<AgentIndex> failed_first_;  // in the latest attempt that failed
-  int first_failures_ = 0;                  // of that one, in a row
+  int first_failures_ = 0;                  // attempts in a row in which failed_first_ failed first
 };
 
 }  // namespace ddprun::rendezvous

@@ -38,7 +38,7 @@ bool NextCoordinator::note(const Roster& roster) {
 
 std::optional<std::string> NextCoordinator::note_lost(const std::string& what, ConnectionEnd end,
                                                       bool listens, TimePoint now) {
-  // The workers of one that hangs run on, as long as nobody stops them there.
+  // The workers of one that hangs run on, as long as they are not stopped there.
   if (end == ConnectionEnd::hanging || !roster_) return what;
   if (coordinator_) {
     lost_.insert(*coordinator_);
@@ -49,7 +49,7 @@ std::optional<std::string> NextCoordinator::note_lost(const std::string& what, C
   last_ = Loss{what, end, now};
   if (!first_) first_ = last_;
   if (now >= gives_up_at()) return describe_failed_search();
-  if (candidates().empty() && !turn()) return what;  // nobody is left
+  if (candidates().empty() && !turn()) return what;  // no agent is left
   searches_ = true;
   return std::nullopt;
 }
@@ -63,7 +63,7 @@ std::vector<Successor> NextCoordinator::candidates() const {
   return all;
 }
 
-// Nothing: never.
+// Returns nullopt if this agent never takes over.
 std::optional<TimePoint> NextCoordinator::turn() const {
   if (!listens_) return std::nullopt;
   // All see at the same moment that a process has ended; after silence another one may have been earlier.
@@ -88,7 +88,8 @@ std::string NextCoordinator::describe_failed_search() const {
 NextCoordinator::Search NextCoordinator::next(TimePoint now) const {
   std::vector<Successor> others = candidates();
   std::optional<TimePoint> own_turn = turn();
-  // Only its own clock tells that it is early: it may have been slow to notice, or to end its workers.
+  // An own turn that has come already proves nothing: this agent may have been slow to notice, or to end its
+  // workers.
   if (own_turn && !others.empty()) own_turn = std::max(*own_turn, now + k_look);
   return {std::move(others), std::chrono::ceil<Milliseconds>(gives_up_at() - now), own_turn};
 }

@@ -1,5 +1,5 @@
-// What an agent does that has lost its coordinator: which others it looks for, when it takes over itself, and
-// when it gives up.
+// Course of an agent that has lost its coordinator.
+// It decides which other agents to look for, when to take over itself, and when to give up.
 //
 // Every agent was told of the same successors in the same order (roster.hpp). All of them are dialled at
 // once, and only one that has taken over answers. The first of those that are not known to be lost takes over
@@ -27,35 +27,36 @@ class NextCoordinator {
 
   // ---- with a coordinator
 
-  // The one that was found listens there.
+  // Notes where the coordinator that was found listens.
   void note_joined(const std::string& address, int port);
-  // True where its number is new. What was lost before is so no more.
+  // Notes a roster; true if its number is new. Agents lost before are so no more.
   bool note(const Roster& roster);
   bool is_told() const { return roster_.has_value(); }
-  const std::string& host() const { return roster_->host; }  // of the latest coordinator, when told
+  const std::string& host() const { return roster_->host; }  // host of the latest coordinator, if told
 
-  // ---- without
+  // ---- after its loss
 
-  // `what`: as a sentence. `listens`: this agent does, where the roster says, so that it can take over.
-  // The sentence with which the agent ends; nothing: it ends its workers, and then does what next() says.
+  // Notes the loss. `what`: as a sentence. `listens`: this agent does, at the address in the roster, so that
+  // it can take over. Returns the sentence with which the agent ends; nullopt: it ends its workers, and then
+  // does what next() says.
   std::optional<std::string> note_lost(const std::string& what, ConnectionEnd end, bool listens,
                                        TimePoint now);
   struct Search {
-    std::vector<Successor> successors;       // to be joined, whoever answers
+    std::vector<Successor> successors;       // agents to be joined, the first that answers
     Milliseconds timeout{0};                 // from now
-    std::optional<TimePoint> takes_over_at;  // where nobody has answered by then
+    std::optional<TimePoint> takes_over_at;  // unless some agent has answered by then
   };
-  // After a loss, once no worker runs here.
+  // Returns the search after a loss, once no worker runs here.
   Search next(TimePoint now) const;
   bool is_searching() const { return searches_; }
-  // For the next coordinator; when told.
+  // Returns the state for the next coordinator; when told.
   Survivor survivor() const;
-  // What this agent's settings have of the lost coordinator when it takes over.
+  // Gives `settings` what this agent keeps of the lost coordinator, to take over with.
   void inherit(CoordinatorSettings& settings) const;
 
  private:
   bool is_lost(AgentIndex place) const { return lost_.contains(place); }
-  // All but this agent and those that are lost; in order.
+  // Returns all but this agent and those that are lost; in order.
   std::vector<Successor> candidates() const;
   std::optional<TimePoint> turn() const;
   TimePoint gives_up_at() const;
@@ -71,7 +72,7 @@ class NextCoordinator {
   std::optional<Roster> roster_;
   std::optional<AgentIndex> coordinator_;  // the one joined
   std::set<AgentIndex> lost_, ended_;      // since the roster came
-  std::optional<Loss> first_, last_;       // likewise
+  std::optional<Loss> first_, last_;       // losses since the roster came
   bool listens_ = false, searches_ = false;
 };
 

@@ -74,7 +74,8 @@ void Quorum::note_survivor(const Survivor& survivor) {
   if (settled != rolls_.rend()) drop_before(settled->number + 1);
 }
 
-// It was told of its latest roll, and the coordinator that has begun that knows it too, wherever it is.
+// Notes that the agent knows its latest roll, and so does the coordinator that has begun that, wherever it
+// is.
 void Quorum::note_known(const Survivor& survivor) {
   for (Kept& roll : rolls_) {
     if (roll.number >= survivor.roster.number()) continue;
@@ -84,7 +85,7 @@ void Quorum::note_known(const Survivor& survivor) {
   }
 }
 
-// Two coordinators may have begun rolls of one number, of which each knew nothing of the other.
+// Adds a roll. Two coordinators may have begun rolls of one number, of which each knew nothing of the other.
 void Quorum::add(const Roll& roll) {
   const auto is_it = [&](const Kept& kept) {
     return kept.number == roll.number && kept.agents == roll.agents;
@@ -97,13 +98,14 @@ void Quorum::add(const Roll& roll) {
   kept.away = {agents.begin(), agents.end()};
 }
 
-// Those before it were settled when it was told.
+// Forgets the rolls before that number, which were settled when it was sent.
 void Quorum::drop_before(int number) {
   settled_ = std::max(settled_, number);
   std::erase_if(rolls_, [&](const Kept& roll) { return roll.number < number; });
 }
 
-// In a roll that it was not told of, it is the one that had been here when that was begun.
+// Notes that the agent is here. In a roll that it was not told of, it is the one that had been here when that
+// was begun.
 void Quorum::note_joined(const Survivor& survivor) {
   for (Kept& roll : rolls_) {
     const bool knows = roll.number <= survivor.roster.number();

@@ -1,5 +1,6 @@
-// Whether the agents that are here may go on, or others that cannot be seen may do so: a network that is
-// split must not leave two worlds.
+// Majority rule of a job whose coordinator or agents may be lost.
+// It decides whether the agents that are here may continue, or others that cannot be seen may: a network that
+// is split must not leave two worlds.
 //
 // Who goes on, an old coordinator as well as a new one, needs more than half of the latest roll here, or
 // exactly half with its lowest place. Who has ended counts on neither side. That shows in the end of its
@@ -24,39 +25,41 @@ class Quorum {
  public:
   // ---- by the coordinator of the agents
 
-  // The agents of the next attempt, ascending; all are here.
+  // Begins a roll of the next attempt's agents, ascending; all are here.
   void begin(const std::vector<AgentIndex>& agents);
-  // It has been told of the roll of that number. True where an earlier roll counts no more because of that.
+  // Notes that it knows the roll of that number. True if an earlier roll counts no more because of that.
   bool note_told(AgentIndex agent, int number);
-  // It is not here any more. Without effect on rolls that it is not in, or where another had its place.
+  // Notes that it is not here any more. Without effect on rolls that it is not in, or in which another had
+  // its place.
   void note_left(AgentIndex agent, bool ended);
 
   // ---- by the next coordinator, before its first attempt
 
-  // What an agent that has joined was told, which may be more than others were; it is here.
+  // Notes the roster of an agent that has joined, which may be later than those of others; that agent is
+  // here.
   void note_survivor(const Survivor& survivor);
 
   // ----
 
   bool is_majority() const;
-  bool is_counted(AgentIndex agent) const;  // it is here, in the latest roll
-  // Whether nobody is away, but for `agent`.
+  bool is_counted(AgentIndex agent) const;  // here, and in the latest roll
+  // Reports whether no agent is away except `agent`.
   bool is_complete_without(AgentIndex agent) const;
   bool is_complete() const { return is_complete_without({-1}); }
   struct Count {
     int here = 0;
-    int all = 0;  // that have not ended
+    int all = 0;  // agents that have not ended
   };
-  Count count() const;  // of the latest roll
+  Count count() const;  // counts in the latest roll
   std::vector<Roll> rolls() const;
   int number() const { return rolls_.empty() ? 0 : rolls_.back().number; }
 
  private:
   struct Kept {
     int number = 0;
-    std::vector<PlaceRange> agents;   // as it was begun
-    std::set<AgentIndex> here, away;  // of them, that have not ended
-    std::set<AgentIndex> told;        // of them, about a later roll
+    std::vector<PlaceRange> agents;   // agents it began with
+    std::set<AgentIndex> here, away;  // subsets that have not ended
+    std::set<AgentIndex> told;        // agents that know a later roll
     bool unchanged = true;            // all are here
   };
   void add(const Roll& roll);
@@ -66,7 +69,7 @@ class Quorum {
   static bool has_majority(const Kept& roll);
   static bool is_settled(const Kept& roll);
 
-  std::vector<Kept> rolls_;  // that count, ascending
+  std::vector<Kept> rolls_;  // rolls that still count, ascending
   int settled_ = 0;          // earlier ones do not count
   std::vector<Survivor> survivors_;
   std::set<AgentIndex> ended_;  // coordinators
