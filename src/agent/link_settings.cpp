@@ -208,9 +208,8 @@ net::MemberServiceSettings make_first_member_settings(const plan::NodeProposal& 
                    rendezvous.rendezvous_file.value,
                    render::key_value_space_name(rendezvous.key_value_space),
                    rendezvous.spare_ports};
-  // Node 0 may well be on this host, so this is told only while it does not answer.
-  if (const auto doubt = plan::find_misplaced_rank(node, snapshot))
-    settings.join.coordinator += fmt::format(" ({})", doubt->what);
+  // Node 0 may well be on this host, so this is said only while it does not answer.
+  if (const auto doubt = plan::find_misplaced_rank(node, snapshot)) settings.join.doubt = doubt->what;
   settings.join.live = snapshot.host.stderr_is_terminal;
   if (plan::is_by_flags(node.allocation)) settings.join.refusal_patience = k_refusal_patience;
   return settings;

@@ -28,10 +28,15 @@ std::string describe_ports(const std::vector<int>& ports) {
   return fmt::format("{} {}", ports.size() == 1 ? "port" : "ports", fmt::join(ports, ", "));
 }
 
+// Returns the coordinator's name, with the reason why it may not be there: "node 0 (--master-addr ...)".
+std::string doubted_name(const MemberJoinSettings& settings) {
+  return settings.coordinator + (settings.doubt.empty() ? "" : " (" + settings.doubt + ")");
+}
+
 std::string describe_coordinator(const MemberJoinSettings& settings) {
   if (!settings.successors.empty()) return "the next coordinator";
   return settings.coordinator.empty() ? "the first ddprun of this launch"
-                                      : "ddprun on " + settings.coordinator;
+                                      : "ddprun on " + doubted_name(settings);
 }
 
 std::string folder_of(const std::string& path) {
@@ -321,7 +326,7 @@ GiveUp MemberJoin::give_up(Milliseconds after) const {
   }
   const std::string what =
       fmt::format("cannot {} the coordinator {} within {}: {}", was_answered() ? "join" : "reach",
-                  settings_.coordinator, limit, failures);
+                  doubted_name(settings_), limit, failures);
   // Neither its name nor a firewall is at fault.
   if (was_answered()) return {what, ""};
   return {what,

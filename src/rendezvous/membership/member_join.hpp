@@ -43,6 +43,7 @@ struct MemberJoinSettings {
   // there may end soon, or one of the commands has a mistake. nullopt: the join time-out.
   std::optional<Milliseconds> refusal_patience{};
   bool live = false;                    // ShowJoinStatus goes to a terminal: more often than into a log
+  std::string doubt{};                  // reason why no ddprun may be there, said while none answers
   std::vector<Successor> successors{};  // successors of a lost coordinator, any of which may coordinate now
 };
 

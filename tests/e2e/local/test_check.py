@@ -65,7 +65,7 @@ def test_several_workers_of_a_node_are_one_node(hosts, key):
 
 
 def test_json_has_every_record_and_finding(hosts, key):
-    with limited(hosts, "c", "-n 100") as env:
+    with limited(hosts, "c", "-n 30") as env:
         result = check(hosts, key, "--check=json", env=env)
     report = json.loads(result.stdout)
     assert (result.code, report["result"]) == (1, "failed")

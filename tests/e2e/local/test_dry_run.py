@@ -93,7 +93,7 @@ def test_env_lines_set_up_a_shell_without_a_script(binary, shell):
 
 # What starts nothing, where something is wrong with it and where not.
 LOOKS = [["--dry-run", "--gpus-per-worker", "3"], ["--dry-run"], ["--dry-run=json", "--rdzv-endpoint", "master.example:29500"],
-         ["--print-config"], ["--help"], ["--completion", "bash"], ["--dry-run", "--no-such-option"], ["--version"]]
+         ["--print-config"], ["--help"], ["--print-completion", "bash"], ["--dry-run", "--no-such-option"], ["--version"]]
 
 
 @pytest.fixture

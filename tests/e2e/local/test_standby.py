@@ -335,7 +335,7 @@ def test_some_workers_of_a_node_have_one(machine, torch_python, folder):
 
 def test_a_terminal_is_one_in_both_attempts(machine, torch_python, folder):
     screen = Screen(machine, [machine.binary, *K_ATTEMPTS, "--no-python", str(torch_python), "facts.py"])
-    assert screen.wait() == 1
+    assert screen.wait() == 1, screen.text
     assert starts(machine) == ["by a standby interpreter"], screen.text
     cold, warm = facts_of(machine, 0), facts_of(machine, 1)
     assert cold["stdout"]["terminal"] and cold["stdin"]["terminal"]

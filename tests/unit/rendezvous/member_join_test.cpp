@@ -172,6 +172,19 @@ TEST_CASE("a member that cannot find the coordinator says so after a while, and 
   CHECK(taken[0].text.empty());
 }
 
+TEST_CASE("a doubt about the coordinator's place stands with its name, and not in the hint") {
+  MemberJoinSettings doubted = settings({"127.0.0.1"}, {20480});
+  doubted.doubt = "--master-addr localhost is n2 itself";
+  MemberJoin join(doubted, k_start);
+  join.start(k_start);
+  join.on_failed({0}, "connection refused", k_start);
+  const auto ends = all_of<GiveUp>(join.on_time(k_start + 60s));
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0].what.starts_with(
+      "cannot reach the coordinator n1 (--master-addr localhost is n2 itself) within 60 s"));
+  CHECK(ends[0].hint.starts_with("check that ddprun runs on n1, "));
+}
+
 TEST_CASE("a name with many addresses does not open connections without limit") {
   MemberJoin join(settings({"n1"}, std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), k_start);
   join.start(k_start);
