@@ -53,7 +53,7 @@ def sticky(folder: Path) -> Path:
 @contextlib.contextmanager
 def bad_file(kind: str, directory: Path) -> Iterator[Path]:
     """A path whose file cannot be written, for the reason that REASONS has."""
-    path = directory / "x"
+    path = directory / "x.prom"
     if kind == "pipe without a reader":
         os.mkfifo(path)
         yield path
@@ -62,13 +62,13 @@ def bad_file(kind: str, directory: Path) -> Iterator[Path]:
             yield path
     elif kind == "link of another user":
         (directory / "victim").write_text("mine\n")
-        link = sticky(directory / "shared") / "x"
+        link = sticky(directory / "shared") / "x.prom"
         link.symlink_to(directory / "victim")
         os.lchown(link, STRANGER, STRANGER)
         yield link
         assert (directory / "victim").read_text() == "mine\n"
     elif kind == "pipe of another user":
-        pipe = sticky(directory / "shared") / "x"
+        pipe = sticky(directory / "shared") / "x.prom"
         with stalled_pipe(pipe):
             os.chown(pipe, STRANGER, STRANGER)
             yield pipe
@@ -79,13 +79,13 @@ def bad_file(kind: str, directory: Path) -> Iterator[Path]:
         yield Path("/dev/full")
     elif kind == "full disk":
         with file_systems.small(directory / "disk", full=True) as disk:
-            yield disk / "x"
+            yield disk / "x.prom"
     elif kind == "read-only":
         with file_systems.small(directory / "disk", read_only=True) as disk:
-            yield disk / "x"
+            yield disk / "x.prom"
     else:
         with file_systems.hanging(directory / "disk") as disk:
-            yield disk / "x"
+            yield disk / "x.prom"
 
 
 REASONS = {
@@ -155,9 +155,9 @@ def test_a_reader_that_comes_late_gets_all_events(machine):
 @pytest.mark.parametrize("option", ["--metrics", "--report"])
 def test_what_another_user_plants_under_names_that_can_be_guessed_is_not_used(machine, option):
     shared = sticky(machine.directory / "shared")
-    result = machine.shell(f"mkfifo shared/x.$$.tmp; chown {STRANGER} shared/x.$$.tmp; "
-                           f"exec $ddprun {option} shared/x --no-python true")
-    assert (result.code, result.stderr) == (0, "") and (shared / "x").read_text(), str(result)
+    result = machine.shell(f"mkfifo shared/x.prom.$$.tmp; chown {STRANGER} shared/x.prom.$$.tmp; "
+                           f"exec $ddprun {option} shared/x.prom --no-python true")
+    assert (result.code, result.stderr) == (0, "") and (shared / "x.prom").read_text(), str(result)
     assert len(list(shared.iterdir())) == 2
 
 
