@@ -328,7 +328,7 @@ void MemberService::Impl::expect_word(const rendezvous::MemberSession::Expectati
 }
 
 void MemberService::Impl::tell_silence(std::optional<Milliseconds> silence) {
-  if (silence && session_.has_succeeded() && *silence >= rendezvous::MemberSession::k_silence_limit) {
+  if (silence && session_.is_idle() && *silence >= rendezvous::MemberSession::k_silence_limit) {
     return lose(fmt::format("lost the coordinator {}: it has not answered for {}", coordinator(),
                             describe_duration(std::chrono::floor<std::chrono::seconds>(*silence))),
                 "ddprun on that host hangs or was stopped", rendezvous::ConnectionEnd::broken);

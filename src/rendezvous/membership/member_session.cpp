@@ -49,6 +49,7 @@ std::variant<MemberSession::Received, std::string> MemberSession::note_received(
   state_ = after_received(message, state_);
   if (answers(message)) waits_ = false, waited_pause_ = Milliseconds{0};
   if (is_any<Start, Stop>(message)) succeeded_ = false;
+  if (is_any<Start, Standby>(message)) stands_by_ = is_any<Standby>(message);
   if (const auto* start = std::get_if<Start>(&message)) pause_ = start->pause;
   return Received{answers(message), is_any<Finish, Refused>(message)};
 }

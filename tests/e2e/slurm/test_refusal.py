@@ -94,10 +94,10 @@ def test_dry_run_runs_nothing(cluster, directory):
 
 
 def untimed(plan):
-    """A printed plan without what is left of the job's time: the two were made at different moments."""
-    kept = [line for line in plan.splitlines() if not line.lstrip().startswith("time limit ")
-            and " from SIGTERM to SIGKILL " not in line]
-    assert len(kept) == len(plan.splitlines()) - 2, plan
+    """A printed plan without its heading and without what is left of the job's time: the two were made at different moments."""
+    lines = plan.partition("\n\n")[2].splitlines()
+    kept = [line for line in lines if not line.lstrip().startswith("time limit ") and " from SIGTERM to SIGKILL " not in line]
+    assert len(kept) == len(lines) - 2, plan
     return kept
 
 

@@ -107,13 +107,23 @@ TEST_CASE(
   CHECK(session.end_of_overdue(k_now + 30s) == ConnectionEnd::broken);
 }
 
-TEST_CASE("a member has succeeded until the next start or stop") {
+TEST_CASE("a member whose workers have succeeded is idle until the next start or stop") {
   MemberSession session = joined();
   received(session, Start{});
-  CHECK_FALSE(session.has_succeeded());
+  CHECK_FALSE(session.is_idle());
   session.note_sent(AttemptSucceeded{});
   received(session, AliveQuestion{});
-  CHECK(session.has_succeeded());
+  CHECK(session.is_idle());
   received(session, Stop{});
-  CHECK_FALSE(session.has_succeeded());
+  CHECK_FALSE(session.is_idle());
+}
+
+TEST_CASE("a spare is idle until a start") {
+  MemberSession session = joined();
+  received(session, Standby{});
+  CHECK(session.is_idle());
+  received(session, Roster{});
+  CHECK(session.is_idle());
+  received(session, Start{});
+  CHECK_FALSE(session.is_idle());
 }
