@@ -28,6 +28,7 @@ void WorkerGroup::begin_standbys() {
 void WorkerGroup::start_standby(std::size_t worker, const plan::LaunchPlan& expected) {
   const plan::LaunchPlan& plan = worker < workers_.size() ? *plan_ : expected;
   begin_inspection(plan);
+  standbys_->begin(folder_.path() + "/standby");  // on a spare no attempt has begun
   Streams streams;
   const int null = streams.own(os::open_null());
   const bool to_terminal = terminal_.has_value();

@@ -223,7 +223,7 @@ class Imports:
 
     def show_by(self, name):
         parent = name.rpartition(".")[0]
-        if parent in self.hidden:
+        if parent in self.hidden and self.hidden[parent][0] is not self.hidden[name][0]:
             self.show_by(parent)
         if name not in self.hidden:
             return

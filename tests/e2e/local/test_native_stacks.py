@@ -240,5 +240,6 @@ def test_a_file_that_takes_nothing_is_told_at_the_end(machine, tools, c_worker):
     program = start(machine, "--log-dir", "logs", *c_worker)
     os.mkfifo(next(machine.directory.glob("logs/*/attempt_0/0")) / "stacks.txt")
     assert "rank 0 on" in stacks(machine, program)
-    assert re.fullmatch(r"ddprun: cannot write all stacks of the ranks on \S+: not written within 2 s; the job continues\n",
+    assert re.fullmatch(r"ddprun: cannot write all stacks of the ranks on \S+: \S+/0/stacks.txt: no process has this named pipe open to "
+                        r"read; the job continues\n",
                         let_end(machine, program).stderr)

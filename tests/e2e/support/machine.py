@@ -116,7 +116,7 @@ class Screen:
         os.write(self._master, text.encode())
 
     def wait_for(self, text: str, times: int = 1) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while self.text.count(text) < times:
             if not self._read(deadline - time.monotonic()):
                 raise AssertionError(f"{text!r} never came; the screen shows\n{self.text}")
@@ -128,7 +128,7 @@ class Screen:
 
     def wait(self) -> int:
         """Reads to the end; the exit code as a shell tells it."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while self._read(deadline - time.monotonic()):
             pass
         os.close(self._master)
