@@ -23,6 +23,11 @@ K_FAILURES = 20  # of the same import, after which it is not looked at
 K_FIXED = ("PYTHON", "LD_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "BLIS_", "NUMEXPR_", "MALLOC_", "GLIBC_", "LC_",
            "LANG", "TZ", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "ZE_", "TORCH_", "PYTORCH_", "NCCL_", "GLOO_", "GLOG_",
            "KINETO_", "TOKENIZERS_", "RAYON_", "RUST_", "GRPC_", "UCX_", "FI_", "MIOPEN_")
+K_LATE = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # read when a process group is made; a spare does not know them before
+
+
+def is_fixed(variable):
+    return variable.startswith(K_FIXED) and variable not in K_LATE
 
 
 def environment():
@@ -264,7 +269,7 @@ class Imports:
         before, now = self.recorded(group), environment()
         for each in sorted(changes(before, now)):
             text = os.fsdecode(each)
-            if text in group.read or text.startswith(K_FIXED):
+            if text in group.read or is_fixed(text):
                 return f"{text} is not that of the attempt before {where}"
         return self.why_elsewhere(group, where)
 

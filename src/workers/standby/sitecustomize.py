@@ -363,7 +363,7 @@ class Interpreter:
         imported = {name for group in self.groups for name in {*group.sets, *map(os.fsencode, group.state["environment"])}}
         for name in sorted(imports["changes"](self.started_with, new)):
             text = os.fsdecode(name)
-            if text.startswith(imports["K_FIXED"]):
+            if imports["is_fixed"](text):
                 return f"{text} has changed"
             if name in imported or (text in read and not text.startswith("DDPRUN_")):
                 return f"{text} has changed, and was used by an import"
