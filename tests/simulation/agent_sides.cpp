@@ -179,8 +179,7 @@ void MemberSide::wait_in_silence() {
 
 void MemberSide::note_silence() {
   const bool overdue = session_.silence(world_.clock().now()) >= MemberSession::k_silence_limit;
-  if (session_.is_idle() && overdue)
-    return lose("the coordinator has not answered", ConnectionEnd::broken);
+  if (session_.is_idle() && overdue) return lose("the coordinator has not answered", ConnectionEnd::broken);
   wait_in_silence();
 }
 

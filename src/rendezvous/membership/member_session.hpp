@@ -21,8 +21,8 @@ class MemberSession {
   // The coordinator asks each agent every few seconds whether it runs (coordinator/answers.hpp). After this
   // long without a word it is said that it does not answer.
   static constexpr Milliseconds k_silence{30000};
-  // Once the workers here have ended with success, and on a spare, it is lost. Others may train for longer, so
-  // that this is longer than what the coordinator waits for an agent.
+  // Once the workers here have ended with success, and on a spare, it is lost. Others may train for longer,
+  // so that this is longer than what the coordinator waits for an agent.
   static constexpr Milliseconds k_silence_limit{300000};
   explicit MemberSession(Limits limits) : limits_(limits) {}
 
@@ -46,7 +46,8 @@ class MemberSession {
   // Notes a message, or returns why the connection has to end: "it sent a start unexpectedly".
   std::variant<Received, std::string> note_received(const CoordinatorMessage& message, TimePoint now);
 
-  // Reports whether no worker runs here until the coordinator says more: they have succeeded, or it is a spare.
+  // Reports whether no worker runs here until the coordinator says more: they have succeeded, or it is a
+  // spare.
   bool is_idle() const { return succeeded_ || stands_by_; }
   Milliseconds silence(TimePoint now) const {
     return std::chrono::floor<Milliseconds>(now - heard_.value_or(now));
