@@ -20,7 +20,7 @@ from . import hosts
 from .hosts import Answer, Host, HostGroup, Process, Result, wait_until
 
 EXEC = Path(os.environ.get("PBS_EXEC", "/opt/pbs"))
-USER = "tester"
+USER = "ddprun-pbs"  # no machine has a user of this name
 USER_ID = 54321
 CPUS = 8
 TWO_HOSTS = ["-l", "select=2:ncpus=4", "-l", "place=scatter"]  # for qsub
