@@ -18,7 +18,8 @@ namespace {
 using How = os::FileWriter::How;
 
 struct Row {
-  const char* file;
+  const char* name;
+  const char* preposition;
   const char* noun;
   How how;
 };
@@ -26,15 +27,15 @@ struct Row {
 Row row_of(JobFiles::Kind kind) {
   switch (kind) {
     case JobFiles::Kind::events:
-      return {"the events to", "event", How::append};
+      return {"the events", " to", "event", How::append};
     case JobFiles::Kind::metrics:
-      return {"the metrics to", "text", How::replace};
+      return {"the metrics", " to", "text", How::replace};
     case JobFiles::Kind::report:
-      return {"the report", "text", How::replace};
+      return {"the report", "", "text", How::replace};
     case JobFiles::Kind::error_file:
       break;
   }
-  return {"TORCHELASTIC_ERROR_FILE", "text", How::replace};
+  return {"TORCHELASTIC_ERROR_FILE", "", "text", How::replace};
 }
 
 // In another PID namespace, or on another host, it cannot be seen.
@@ -61,24 +62,44 @@ JobFiles::JobFiles(boost::asio::io_context& context, const Plans& plans, const f
                    workers::WorkerGroup& workers)
     : context_(context), plans_(plans), workers_(workers) {
   const options::Options& options = plans.node->options;
-  add(Kind::events, options.events_file);
-  add(Kind::metrics, options.metrics_file);
-  add(Kind::report, options.report_file);
-  add(Kind::error_file, facts::find_variable(snapshot, "TORCHELASTIC_ERROR_FILE").value_or(""));
+  const std::map<Kind, std::string> paths{{Kind::events, options.events_file},
+                                          {Kind::metrics, options.metrics_file},
+                                          {Kind::report, options.report_file}};
+  for (const auto& [kind, path] : paths) {
+    std::vector<Kind> same;
+    for (const auto& [other, its_path] : paths) {
+      if (its_path == path) same.push_back(other);
+    }
+    add(kind, path, same);
+  }
+  add(Kind::error_file, facts::find_variable(snapshot, "TORCHELASTIC_ERROR_FILE").value_or(""), {});
 }
 
-void JobFiles::add(Kind kind, const std::string& path) {
+// `same`: what goes to this path.
+void JobFiles::add(Kind kind, const std::string& path, const std::vector<Kind>& same) {
   if (path.empty()) return;
   const Row row = row_of(kind);
   const std::string& host = plans_.node->host;
-  streams::NamedFile::Subject subject{row.file, fmt::format("{} on {}", printable(path), host), row.noun};
-  const bool asked_for = kind != Kind::error_file;
-  const auto say = [asked_for](const std::string& what, const std::string& hint) {
-    asked_for ? console::say_error(what, hint) : console::say_detail(what);
-  };
-  files_.try_emplace(kind, context_, path, std::move(subject), row.how,
-                     streams::NamedFile::Hooks{[this](int pid) { workers_.spare(pid); }, say},
+  const bool shared = same.size() > 1;
+  streams::NamedFile::Subject subject{fmt::format("{}{}", row.name, row.preposition),
+                                      fmt::format("{} on {}", printable(path), host), row.noun};
+  if (shared) {
+    std::vector<std::string> names;
+    for (const Kind each : same) names.emplace_back(row_of(each).name);
+    subject.file = join(names, " and ") + " to";
+    subject.noun.clear();
+  }
+  files_.try_emplace(kind, context_, path, std::move(subject), row.how, make_hooks(kind, path, shared),
                      merge_of(kind, host));
+}
+
+// A path of several files is reported once.
+streams::NamedFile::Hooks JobFiles::make_hooks(Kind kind, const std::string& path, bool shared) {
+  const auto say = [this, kind, path, shared](const std::string& what, const std::string& hint) {
+    if (kind == Kind::error_file) return console::say_detail(what);
+    if (!shared || reported_.insert(path).second) console::say_error(what, hint);
+  };
+  return {[this](int pid) { workers_.spare(pid); }, say};
 }
 
 void JobFiles::write(Kind kind, std::string_view text) {

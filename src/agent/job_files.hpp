@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "agent/plans.hpp"
 #include "events/metrics.hpp"
@@ -29,12 +31,14 @@ class JobFiles {
   void when_written(std::optional<Milliseconds> limit, std::function<void()> handler);
 
  private:
-  void add(Kind kind, const std::string& path);
+  void add(Kind kind, const std::string& path, const std::vector<Kind>& same);
+  streams::NamedFile::Hooks make_hooks(Kind kind, const std::string& path, bool shared);
 
   boost::asio::io_context& context_;
   const Plans& plans_;
   workers::WorkerGroup& workers_;
   std::map<Kind, streams::NamedFile> files_;
+  std::set<std::string> reported_;  // paths of several files that cannot be written
 };
 
 // Returns the identity of this process as the keeper of its job's metrics.

@@ -162,7 +162,7 @@ void NamedFile::say_lost() {
   const std::string why = !waits_for_.empty() ? waits_for_
                           : unanswered_ > 0   ? k_hangs
                                               : "it was written too slowly";
-  if (how_ == os::FileWriter::How::replace) return say_once(why, "");
+  if (how_ == os::FileWriter::How::replace || subject_.noun.empty()) return say_once(why, "");
   const char* const hint = std::exchange(told_, true) ? "" : k_hint;
   hooks_.say(fmt::format("cannot write {} to {}: {}",
                          count_of(static_cast<std::int64_t>(lost), subject_.noun), subject_.where, why),

@@ -21,7 +21,7 @@ class NamedFile {
   struct Subject {
     std::string file;   // "the events to": what cannot be written
     std::string where;  // "/home/me/e.jsonl on n1"
-    std::string noun;   // "event": one text
+    std::string noun;   // "event": one text; empty: lost texts are not counted
   };
   struct Hooks {
     std::function<void(int pid)> started;  // the process that writes, which is no worker's

@@ -115,6 +115,15 @@ def test_a_job_goes_on_without_a_file_that_cannot_be_written(machine, kind):
     machine.check_nothing_is_left()
 
 
+@pytest.mark.parametrize("kind", ["pipe without a reader", "full device"])
+def test_one_file_of_two_options_that_cannot_be_written_is_said_once(machine, kind):
+    with bad_file(kind, machine.directory) as path:
+        result = machine.run("--events", str(path), "--report", str(path), *SHELL, "echo trained")
+    said = [line for line in result.stderr.splitlines() if not line.startswith("hint: ")]
+    assert (result.code, result.stdout) == (0, "trained\n") and len(said) == 1, str(result)
+    assert re.fullmatch(rf"ddprun: cannot write the events and the report to \S+ on \S+: {REASONS[kind]}", said[0]), said
+
+
 @pytest.mark.parametrize("kind", ["pipe without a reader", "pipe that is not read", "hanging"])
 @pytest.mark.parametrize("option", OF_A_JOB)
 def test_workers_are_restarted_and_sigterm_ends_the_job_while_a_file_is_waited_for(machine, kind, option):
