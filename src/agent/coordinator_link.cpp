@@ -123,7 +123,7 @@ net::CoordinatorHooks CoordinatorLink::coordinator_hooks() {
   hooks.record = [this](const events::Event& event) { parts_.events.record(event); };
   hooks.on_output = [this](const rendezvous::lifeline::Output& output, boost::asio::ip::tcp::socket socket,
                            const std::string& begun) {
-    parts_.workers.add_gathered(output.stream, os::Fd(socket.release()), begun);
+    parts_.workers.add_gathered(output, os::Fd(socket.release()), begun);
   };
   hooks.on_end = [this](const supervise::Cause&) {
     parts_.life.note_told_all();

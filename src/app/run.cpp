@@ -270,7 +270,10 @@ int start_everywhere(selflaunch::SelfLaunchPlan& plan, const options::Options& o
   }
   for (const allocation::Notice& notice : options.notices) console::say_detail(notice.what);
   for (const allocation::Notice& notice : plan.notices) console::say_notice(notice.what, notice.hint);
-  return front_end::FrontEnd(plan, options, snapshot).run();
+  front_end::FrontEnd front_end(plan, options, snapshot);
+  const int code = front_end.run();
+  if (code != 0 && front_end.failure()) tell_outer_launcher(snapshot, *front_end.failure());
+  return code;
 }
 
 // Plans a self-launch if nothing is started yet on hosts that are ours: the programs that could do it are

@@ -143,7 +143,7 @@ net::LifelineServer::Hooks FrontEnd::make_hooks() {
   hooks.on_output = [this](const rendezvous::lifeline::Output& output, net::Tcp::socket socket,
                            const std::string& begun) {
     console::say_detail(fmt::format("output of {} arrives over a separate connection", output.host));
-    group_.add_output(output.stream, os::Fd(socket.release()), begun);
+    group_.add_output(output, os::Fd(socket.release()), begun, options_.output.fold);
   };
   hooks.on_link = [this](int socket, bool open) { group_.note_link(socket, open); };
   hooks.on_refused = [](const std::string& address, const std::string& why) {
@@ -266,6 +266,7 @@ void FrontEnd::carry_out(const selflaunch::Say& action) {
     case selflaunch::Say::Level::normal:
       return console::say(action.text);
     case selflaunch::Say::Level::error:
+      if (!failure_ && !launch_.has_failed_agent()) failure_.emplace(action.text, action.hint);
       return console::say_error(action.text, action.hint);
   }
 }

@@ -32,6 +32,8 @@ class FrontEnd {
 
   // Runs the job to its end and returns the exit code.
   int run();
+  // Returns what it has reported first itself, unless an agent had reported a failure by then.
+  const std::optional<Error>& failure() const { return failure_; }
 
  private:
   rendezvous::Authenticator make_authenticator_for_agents();
@@ -51,7 +53,7 @@ class FrontEnd {
   void carry_out(const selflaunch::SignalRemoteLauncher& action);
   void carry_out(const selflaunch::SignalAgents& action);
   void carry_out(const selflaunch::Judge& action);
-  static void carry_out(const selflaunch::Say& action);
+  void carry_out(const selflaunch::Say& action);
   void carry_out(const selflaunch::Drain& action);
   void carry_out(const selflaunch::CountLosses& action);
   void carry_out(const selflaunch::Leave& action);
@@ -72,6 +74,7 @@ class FrontEnd {
   net::LifelineServer server_;
   selflaunch::SelfLaunch launch_;
   probes::GraceSearch grace_;
+  std::optional<Error> failure_;
   int code_ = k_exit_own_failure;
 };
 

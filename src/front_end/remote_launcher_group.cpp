@@ -106,9 +106,12 @@ void RemoteLauncherGroup::start(std::size_t number, const std::vector<std::strin
   reaper_.watch(remote_launcher.child->pid());
 }
 
-void RemoteLauncherGroup::add_output(rendezvous::lifeline::Stream stream, os::Fd socket,
-                                     std::string_view begun) {
-  pumps_.add_connection(stream, std::move(socket), terminal_.has_value(), begun);
+void RemoteLauncherGroup::add_output(const rendezvous::lifeline::Output& from, os::Fd socket,
+                                     std::string_view begun, output::Folding folding) {
+  const int number = socket.get();
+  reaper_.note_output(number);
+  pumps_.add_connection(from, std::move(socket), terminal_.has_value(), begun, folding,
+                        [this, number] { reaper_.forget_output(number); });
 }
 
 void RemoteLauncherGroup::signal(std::size_t remote_launcher, int number) {

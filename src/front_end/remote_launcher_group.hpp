@@ -40,7 +40,8 @@ class RemoteLauncherGroup {
   void signal(std::size_t remote_launcher, int number);  // to its session; nothing where it does not run
   bool running(std::size_t remote_launcher) const;
   // Adds an agent's connection for its output, from which `begun` was read already.
-  void add_output(rendezvous::lifeline::Stream stream, os::Fd socket, std::string_view begun);
+  void add_output(const rendezvous::lifeline::Output& from, os::Fd socket, std::string_view begun,
+                  output::Folding folding);
   bool has_one_output() const { return pumps_.are_one(); }
   // Reports whether output came within this time, or waits for the reader of ours.
   bool is_busy(Milliseconds within) const {

@@ -6,32 +6,20 @@
 #include <iterator>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace ddprun::output {
 
 namespace {
 
-constexpr std::string_view k_traceback = "Traceback (most recent call last):";
 constexpr std::size_t k_quoted = 200;
 
-// Returns where the first line that begins a traceback starts; npos: none does.
-std::size_t find_traceback(std::string_view text) {
-  for (std::size_t at = text.find(k_traceback); at != std::string_view::npos;
-       at = text.find(k_traceback, at + 1)) {
-    const std::size_t start = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;  // npos + 1 is 0
-    const std::string_view before = text.substr(start, at - start);
-    if (before.empty() || (before.starts_with("[rank") && before.ends_with("]: "))) return start;
-  }
-  return std::string_view::npos;
-}
+constexpr GlobalRank k_no_rank{-1};  // rank of a text that bears no mark of one
 
-// "Traceback ...", and the lines of its calls, which are indented: its exception is still to come.
-bool is_unfinished_traceback(std::string_view text, GlobalRank rank) {
-  if (find_traceback(text) != 0 || !text.ends_with('\n')) return false;
-  const std::string mark = fmt::format("[rank{}]: ", rank.value);
-  text.remove_suffix(1);
-  std::string_view last = text.substr(text.rfind('\n') + 1);  // npos + 1 is 0
-  if (last.starts_with(mark)) last.remove_prefix(mark.size());
-  return last.starts_with(' ') || last == k_traceback;
+template <class Value>
+std::vector<Value> without_repeats(std::vector<Value> sorted) {
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  return sorted;
 }
 
 std::string_view whole_lines(std::string_view text) { return text.substr(0, text.rfind('\n') + 1); }
@@ -43,8 +31,29 @@ void CopyFolder::open(int stream, GlobalRank rank, Blocks blocks) {
   ++opened_;
 }
 
+void CopyFolder::open_host(int stream, const std::string& host) {
+  streams_[stream] = {.rank = k_no_rank, .blocks = Blocks::tracebacks, .host = host};
+  ++opened_;
+}
+
 void CopyFolder::add(int id, std::string_view text, TimePoint now) {
   forget_old(now);
+  if (streams_.at(id).host.empty()) return add_part(id, text, now);
+  for (const TracebackSplitter::Part& part : streams_.at(id).splitter.split(text)) {
+    if (part.begins) end_block(id, now);
+    Stream& stream = streams_.at(id);
+    if (stream.held.empty()) stream.rank = part.rank ? GlobalRank{*part.rank} : k_no_rank;
+    add_part(id, part.text, now);
+  }
+}
+
+// Ends the block that the stream writes: what follows is of another rank.
+void CopyFolder::end_block(int id, TimePoint now) {
+  if (!streams_.at(id).held.empty()) cut(id, now);
+  for (Block& block : blocks_) block.ended = block.ended || block.stream == id;
+}
+
+void CopyFolder::add_part(int id, std::string_view text, TimePoint now) {
   Stream& stream = streams_.at(id);
   if (stream.held.empty()) {
     stream.first = now;
@@ -115,14 +124,16 @@ void CopyFolder::cut(int id, TimePoint now) {
 
 void CopyFolder::add_copy(Block& block, int id, std::vector<Difference> parts, TimePoint now) {
   Stream& stream = streams_.at(id);
-  if (stream.copies > 0) release_own(id);  // an earlier one comes out earlier
+  const auto own = std::ranges::count(block.copies, id, &Copy::stream);
+  const bool in_one = !stream.host.empty() && own == stream.copies;  // its ranks are one line
+  if (stream.copies > 0 && !in_one) release_own(id);                 // an earlier one comes out earlier
   const TimePoint last = (block.copies.empty() ? now : block.first_copy) + settings_.recent;
   if (block.copies.empty()) block.first_copy = now;
   block.due = std::min(now + settings_.moment, last);
-  block.copies.push_back({id, std::exchange(stream.held, {}), std::move(parts)});
+  block.copies.push_back({id, stream.rank, std::exchange(stream.held, {}), std::move(parts)});
   ++stream.copies;
   const std::size_t first = streams_.contains(block.stream) ? 1 : 0;
-  if (block.copies.size() + first == streams_.size()) release(block);
+  if (stream.host.empty() && block.copies.size() + first == streams_.size()) release(block);
 }
 
 void CopyFolder::show(int id, TimePoint now) {
@@ -142,8 +153,8 @@ void CopyFolder::note_shown(int id, std::string_view text, TimePoint now) {
   const auto pause = [&](const Block& block) {
     return is_unfinished_traceback(block.text, block.rank) ? settings_.unfinished : settings_.quiet;
   };
-  const bool goes_on =
-      last != blocks_.rend() && (last->whole != last->text.size() || now - last->changed < pause(*last));
+  const bool goes_on = last != blocks_.rend() && !last->ended &&
+                       (last->whole != last->text.size() || now - last->changed < pause(*last));
   const bool large = text.size() + (goes_on ? last->text.size() : 0) > settings_.longest;
   if (large || is_rewritten(text)) {
     if (!goes_on) return;
@@ -156,7 +167,9 @@ void CopyFolder::note_shown(int id, std::string_view text, TimePoint now) {
     append(*last, text);
     last->changed = now;
   } else if (stream.fresh && (stream.blocks == Blocks::all || find_traceback(text) == 0)) {
-    append(blocks_.emplace_back(Block{.stream = id, .rank = stream.rank, .changed = now}), text);
+    append(
+        blocks_.emplace_back(Block{.stream = id, .rank = stream.rank, .host = stream.host, .changed = now}),
+        text);
   }
 }
 
@@ -182,16 +195,21 @@ void CopyFolder::release(Block& block) {
   if (told) {
     block.told = true;
     LineFolder::Piece piece{copies.front().stream, {}, without_rank(block.text, block.rank), false};
-    piece.first = block.rank.value;
+    piece.first = block.rank == k_no_rank ? block.host : fmt::format("rank {}", block.rank.value);
     std::vector<Difference> all;
     for (const Copy& copy : copies) {
-      piece.ranks.push_back(streams_.at(copy.stream).rank.value);
+      if (copy.rank == k_no_rank) {
+        piece.hosts.push_back(streams_.at(copy.stream).host);
+      } else {
+        piece.ranks.push_back(copy.rank.value);
+      }
       for (std::size_t i = 0; i < copy.parts.size(); ++i) {
         if (copy.parts[i] != block.lines.parts[i]) all.push_back(copy.parts[i]);
       }
     }
     piece.differing = describe_kinds(all);
     std::ranges::sort(piece.ranks);
+    std::ranges::sort(piece.hosts);
     ready_.push_back(std::move(piece));
   } else {
     for (Copy& copy : copies) ready_.push_back({copy.stream, {}, std::move(copy.text), false});
@@ -275,7 +293,9 @@ std::string describe_copies(const LineFolder::Piece& copies) {
   const std::size_t end = text.find_last_not_of(" \t\r\n") + 1;  // npos + 1 is 0
   std::string_view last = text.substr(0, end);
   last = last.substr(last.rfind('\n') + 1).substr(0, k_quoted);
-  return fmt::format("[{}] the same{} as rank {}{}: {}\n", describe_rank_list(copies.ranks),
+  std::vector<std::string> who = without_repeats(copies.hosts);
+  if (!copies.ranks.empty()) who.insert(who.begin(), describe_rank_list(without_repeats(copies.ranks)));
+  return fmt::format("[{}] the same{} as {}{}: {}\n", printable(join(who, ", "), k_quoted),
                      lines > 1 ? fmt::format(" {} lines", lines) : "", copies.first,
                      copies.differing.empty() ? "" : " but for " + copies.differing, last);
 }

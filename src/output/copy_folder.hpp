@@ -11,6 +11,9 @@
 // have written, the first one counted, is shown as often as it was written; but a traceback that was shown
 // within `recent` is never shown again where there are so many streams, as late as its copies may come.
 //
+// A stream may be all that a host's ranks write (open_host). Its blocks are tracebacks, of the rank whose
+// mark they bear, else of a rank of that host.
+//
 // What differs by nature (difference.hpp) does not make blocks differ. Never held: a line that is rewritten
 // with '\r', and more than `longest` bytes.
 #pragma once
@@ -26,6 +29,7 @@
 
 #include "output/difference.hpp"
 #include "output/line_folder.hpp"
+#include "output/traceback.hpp"
 
 namespace ddprun::output {
 
@@ -45,6 +49,7 @@ class CopyFolder {
   };
 
   void open(int stream, GlobalRank rank, Blocks blocks = Blocks::all);
+  void open_host(int stream, const std::string& host);
   bool has(int stream) const { return streams_.contains(stream); }
   void add(int stream, std::string_view text, TimePoint now);
   void close(int stream, TimePoint now);
@@ -57,24 +62,29 @@ class CopyFolder {
  private:
   struct Copy {
     int stream;
+    GlobalRank rank;
     std::string text;
     std::vector<Difference> parts;
   };
   struct Block {  // a block that is shown
     int stream;
     GlobalRank rank;
+    std::string host{};
     std::string text{};
     Comparable lines{};     // comparable form of its whole lines
     std::size_t whole = 0;  // bytes of `text` that these are
     TimePoint changed;
     std::vector<Copy> copies{};
     TimePoint first_copy{};
-    TimePoint due{};    // time to report the copies
-    bool told = false;  // copies were reported
+    TimePoint due{};     // time to report the copies
+    bool told = false;   // copies were reported
+    bool ended = false;  // text that its stream writes next is no part of it
   };
   struct Stream {
     GlobalRank rank;
     Blocks blocks;
+    std::string host{};            // empty: the stream is of one rank
+    TracebackSplitter splitter{};  // parts of a host's stream
     std::string held{};
     TimePoint first{};  // arrival of the held text
     TimePoint changed{};
@@ -84,6 +94,8 @@ class CopyFolder {
     int copies = 0;  // its copies in blocks
   };
 
+  void add_part(int id, std::string_view text, TimePoint now);
+  void end_block(int id, TimePoint now);
   TimePoint cut_at(const Stream& stream) const;
   bool is_told(const Block& block) const;
   bool is_ahead(int id, const Stream& stream) const;

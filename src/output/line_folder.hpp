@@ -40,7 +40,9 @@ class LineFolder {
     std::string text;
     bool ended = false;       // no text: nothing more comes of this stream
     std::string differing{};  // output/difference.hpp: describe_kinds() of their texts
-    int first = 0;            // copies only: the rank whose text was shown
+    // Copies only: hosts whose ranks are not known, and whose text was shown ("rank 0", "n1").
+    std::vector<std::string> hosts{};
+    std::string first{};
   };
 
   LineFolder() = default;

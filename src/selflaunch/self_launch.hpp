@@ -112,6 +112,8 @@ class SelfLaunch {
   // Returns when on_time has to be called; nullopt while the job runs.
   std::optional<TimePoint> deadline() const;
 
+  // Reports whether an agent has ended with another code than 0.
+  bool has_failed_agent() const;
   const SelfLaunchLimits& limits() const { return settings_.limits; }
 
  private:

@@ -42,12 +42,16 @@ SelfLaunch::Actions SelfLaunch::on_losses(const std::vector<std::string>& senten
   return take();
 }
 
+bool SelfLaunch::has_failed_agent() const {
+  return std::ranges::any_of(told_, [](int code) { return code != 0; });
+}
+
 // Describes an end that no agent has reported. If the remote launcher ends with 0 whatever became of its
 // task, silence is not success; nor is the loss of an agent without a word. An agent that is left reports its
 // failure itself.
 std::optional<selflaunch::Say> SelfLaunch::describe_unknown_end() const {
   if (failure_code_ || stopped_by_ || decisive_ || told_.size() == plan_.hosts.size()) return std::nullopt;
-  const bool said = std::any_of(told_.begin(), told_.end(), [](int code) { return code != 0; });
+  const bool said = has_failed_agent();
   if (told_.empty() && lost_.empty() && exit_code() != 0) return say_no_agent_connected(plan_, exit_code());
   if (!lost_.empty() && !said) return say_lost_hosts(lost_);
   if (knows_by_remote_launchers() || said) return std::nullopt;

@@ -248,6 +248,7 @@ void OutputPump::open_fold(const Source& source) {
   if (treatment.fold == Fold::copies) copies_.open(id, treatment.rank);
   if (treatment.fold == Fold::copied_tracebacks)
     copies_.open(id, treatment.rank, output::CopyFolder::Blocks::tracebacks);
+  if (treatment.fold == Fold::host_tracebacks) copies_.open_host(id, treatment.name);
 }
 
 void OutputPump::show(Source& source, std::string_view text) {
@@ -275,7 +276,7 @@ void OutputPump::pass_on_folded() {
     const supervise::StreamId stream{piece.stream};
     if (piece.ended) {
       merger_.close(stream, time);
-    } else if (piece.ranks.empty()) {
+    } else if (piece.ranks.empty() && piece.hosts.empty()) {
       merger_.add(stream, piece.text, time);
     } else {
       merger_.insert(describe(piece), time);

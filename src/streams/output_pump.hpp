@@ -37,10 +37,11 @@ namespace ddprun::streams {
 
 // Treatment of a stream.
 struct StreamTreatment {
-  enum class Fold { nothing, alike, copies, copied_tracebacks };  // LineFolder's; CopyFolder's
-  output::LineLabel label{};                                      // in front of each line
+  // LineFolder's; CopyFolder's
+  enum class Fold { nothing, alike, copies, copied_tracebacks, host_tracebacks };
+  output::LineLabel label{};  // in front of each line
   GlobalRank rank{};
-  std::string name{};                            // "rank 3 on n2"
+  std::string name{};                            // "rank 3 on n2"; host_tracebacks: "n2"
   Fold fold = Fold::nothing;                     // with what other ranks write at the same time
   std::uint64_t rate = 0;                        // bytes a second that are shown; 0: all
   bool shown = true;                             // on our output; else it is read all the same

@@ -12,10 +12,20 @@ OutputPumps::OutputPumps(boost::asio::io_context& context) : output_(context, ST
   if (!os::same_file(STDOUT_FILENO, STDERR_FILENO)) separate_error_.emplace(context, STDERR_FILENO);
 }
 
-void OutputPumps::add_connection(rendezvous::lifeline::Stream stream, os::Fd socket, bool raw,
-                                 std::string_view begun) {
-  OutputPump& pump = stream == rendezvous::lifeline::Stream::error ? error() : output_;
-  pump.forget(pump.add(std::move(socket), raw, supervise::LineTail::k_lines, {}, begun));
+void OutputPumps::add_connection(const rendezvous::lifeline::Output& from, os::Fd socket, bool raw,
+                                 std::string_view begun, output::Folding folding,
+                                 std::function<void()> ended) {
+  const bool is_error = from.stream == rendezvous::lifeline::Stream::error;
+  StreamTreatment treatment{.name = from.host};
+  if (folding != output::Folding::off && (is_error || are_one()))
+    treatment.fold = StreamTreatment::Fold::host_tracebacks;
+  if (ended) {
+    treatment.copy = [ended = std::move(ended)](std::string_view text) {
+      if (text.empty()) ended();
+    };
+  }
+  OutputPump& pump = is_error ? error() : output_;
+  pump.forget(pump.add(std::move(socket), raw, supervise::LineTail::k_lines, std::move(treatment), begun));
 }
 
 void OutputPumps::allow_lost_hosts() {

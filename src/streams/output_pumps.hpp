@@ -11,6 +11,7 @@
 
 #include "base/duration.hpp"
 #include "os/fd.hpp"
+#include "output/output_options.hpp"
 #include "rendezvous/lifeline.hpp"
 #include "streams/output_pump.hpp"
 
@@ -29,7 +30,9 @@ class OutputPumps {
   bool are_one() const { return !separate_error_; }
 
   // Adds another host's output, from which `begun` was read already; `raw`: unfinished lines are shown.
-  void add_connection(rendezvous::lifeline::Stream stream, os::Fd socket, bool raw, std::string_view begun);
+  // Tracebacks that other hosts have shown are one line, unless `folding` is off. `ended` is called once.
+  void add_connection(const rendezvous::lifeline::Output& from, os::Fd socket, bool raw,
+                      std::string_view begun, output::Folding folding, std::function<void()> ended = {});
   // Do as OutputPump's, for both.
   void allow_lost_hosts();
   void before_writing(const std::function<void()>& handler);

@@ -132,7 +132,7 @@ class WorkerGroup {
   // Reopens standard output and standard error, which lead elsewhere now.
   void reopen_outputs();
   // Adds another host's output, from which `begun` was read already; it belongs to no worker.
-  void add_gathered(rendezvous::lifeline::Stream stream, os::Fd socket, std::string_view begun);
+  void add_gathered(const rendezvous::lifeline::Output& from, os::Fd socket, std::string_view begun);
   // Ends other hosts' output, which has no writer any more whose output counts: as OutputPump::end_silent().
   void end_gathered(Milliseconds patience, bool in_any_case);
   // Sentences about output that was lost, or would be if ddprun ended now.

@@ -176,8 +176,9 @@ void WorkerGroup::before_output(const std::function<void()>& handler) { pumps_.b
 
 void WorkerGroup::reopen_outputs() { pumps_.reopen(); }
 
-void WorkerGroup::add_gathered(rendezvous::lifeline::Stream stream, os::Fd socket, std::string_view begun) {
-  pumps_.add_connection(stream, std::move(socket), terminal_.has_value(), begun);
+void WorkerGroup::add_gathered(const rendezvous::lifeline::Output& from, os::Fd socket,
+                               std::string_view begun) {
+  pumps_.add_connection(from, std::move(socket), terminal_.has_value(), begun, node_->options.output.fold);
 }
 
 void WorkerGroup::end_gathered(Milliseconds patience, bool in_any_case) {

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 
+#include "base/text.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/process_table.hpp"
@@ -28,9 +31,24 @@ std::size_t count_closed(const std::vector<int>& links) {
       std::ranges::count_if(watched, [](const pollfd& each) { return (each.revents & k_closed) != 0; }));
 }
 
+bool most_closed(const std::vector<int>& links) {
+  return !links.empty() && 2 * count_closed(links) > links.size();
+}
+
+// Returns what is lost with its reader.
+std::string describe_unread(const std::vector<int>& outputs) {
+  std::int64_t unread = 0;
+  for (const int output : outputs) {
+    int bytes = 0;
+    if (::ioctl(output, FIONREAD, &bytes) == 0) unread += bytes;
+  }
+  return unread > 0 ? fmt::format(", and loses {} of output that it has not read", count_of(unread, "byte"))
+                    : std::string();
+}
+
 }  // namespace
 
-bool HeldParent::look(const std::vector<int>& links) {
+bool HeldParent::look(const PeerLinks& links) {
   const TimePoint now = os::now();
   if (killed_ || (!watch_.is_due(now) && !watch_.is_held())) return false;
   while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;  // reaps the children that tell() started
@@ -42,16 +60,17 @@ bool HeldParent::look(const std::vector<int>& links) {
     tell(describe_stopped(process, host_, watch_.stopped_for()), hint_for_stopped(process, host_));
   }
   if (!watch_.is_held() || !is_forsaken(links, now)) return false;
-  tell(fmt::format("killing ddprun on {} (pid {}), which does not run: the job continues or ends without it",
-                   host_, pid_),
-       {});
+  tell(
+      fmt::format("killing ddprun on {} (pid {}), which does not run: the job continues or ends without it{}",
+                  host_, pid_, describe_unread(links.outputs)),
+      {});
   ::kill(pid_, SIGKILL);
   return killed_ = true;
 }
 
 // A person who has stopped it at a terminal may want its exit code later.
-bool HeldParent::is_forsaken(const std::vector<int>& links, TimePoint now) {
-  const bool closed = !links.empty() && 2 * count_closed(links) > links.size();
+bool HeldParent::is_forsaken(const PeerLinks& links, TimePoint now) {
+  const bool closed = most_closed(links.lifelines) || most_closed(links.outputs);
   if (!closed || (links_end_first_ && at_terminal_)) {
     links_closed_.reset();
     return false;
@@ -60,11 +79,11 @@ bool HeldParent::is_forsaken(const std::vector<int>& links, TimePoint now) {
   return now - *links_closed_ >= links_end_first_.value_or(Milliseconds{0});
 }
 
-void HeldParent::wait(int reader, const std::vector<int>& links, const sigset_t& mask) const {
+void HeldParent::wait(int reader, const PeerLinks& links, const sigset_t& mask) const {
   std::vector<pollfd> watched{{reader, POLLIN, 0}};
   // Once links are closed they stay so: the next look follows by time.
-  if (watch_.is_held() && !killed_ && count_closed(links) == 0) {
-    for (const int link : links) watched.push_back({link, POLLRDHUP, 0});
+  if (watch_.is_held() && !killed_ && count_closed(links.lifelines) == 0) {
+    for (const int link : links.lifelines) watched.push_back({link, POLLRDHUP, 0});
   }
   const auto left =
       std::max(std::chrono::nanoseconds(watch_.next_look() - os::now()), std::chrono::nanoseconds{0});

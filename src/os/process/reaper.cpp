@@ -37,7 +37,8 @@ namespace ddprun::os {
 namespace {
 
 constexpr const char* k_reaper_name = "ddprun-reaper";
-constexpr char k_watch = 'w', k_forget = 'f', k_link = 'l', k_unlink = 'u', k_file = 'm', k_all_is_well = 'x';
+constexpr char k_watch = 'w', k_forget = 'f', k_link = 'l', k_unlink = 'u', k_output = 'o', k_no_output = 'p',
+               k_file = 'm', k_all_is_well = 'x';
 constexpr int k_parent_ended = SIGUSR1;
 // A process asleep in the kernel survives SIGKILL for as long as it likes.
 constexpr Milliseconds k_killing{5000};
@@ -151,7 +152,7 @@ void ask_to_end(const std::vector<int>& leaders, Milliseconds mercy) {
 // All that ddprun has said.
 struct Heard {
   std::vector<int> leaders;
-  std::vector<int> links;
+  PeerLinks links;
   std::string file;
   bool all_is_well = false;
 };
@@ -180,8 +181,10 @@ Heard listen(int reader, pid_t parent, HeldParent& held) {
     if (!message) break;
     if (message->what == k_watch) heard.leaders.push_back(message->leader);
     if (message->what == k_forget) std::erase(heard.leaders, message->leader);
-    if (message->what == k_link) heard.links.push_back(message->leader);
-    if (message->what == k_unlink) std::erase(heard.links, message->leader);
+    if (message->what == k_link) heard.links.lifelines.push_back(message->leader);
+    if (message->what == k_unlink) std::erase(heard.links.lifelines, message->leader);
+    if (message->what == k_output) heard.links.outputs.push_back(message->leader);
+    if (message->what == k_no_output) std::erase(heard.links.outputs, message->leader);
     if (message->what == k_file) heard.file = read_file_message(reader, message->leader);
     if (message->what == k_all_is_well) heard.all_is_well = true;
   }
@@ -321,6 +324,10 @@ void Reaper::forget(int leader) { tell(k_forget, leader); }
 void Reaper::note_link(int socket) { tell(k_link, socket); }
 
 void Reaper::forget_link(int socket) { tell(k_unlink, socket); }
+
+void Reaper::note_output(int socket) { tell(k_output, socket); }
+
+void Reaper::forget_output(int socket) { tell(k_no_output, socket); }
 
 void Reaper::remove_at_end(const std::string& path, const std::string& text) {
   const std::string file = path + '\0' + text;

@@ -61,6 +61,10 @@ class Reaper {
   // them are closed, it is killed.
   void note_link(int socket);
   void forget_link(int socket);
+  // A connection on which others send their output, and end it when their workers have: then too they need
+  // this ddprun for nothing but reading it.
+  void note_output(int socket);
+  void forget_output(int socket);
   // Names a file that is removed with us, unless it holds another text by then; not one of several kilobytes.
   void remove_at_end(const std::string& path, const std::string& text);
   // Dismisses the reaper, which ends without doing anything: all is well. The destructor waits for that, at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -362,6 +363,22 @@ for arguments in (["--nnode-typo", "2"], ["--no-python", "/nonexistent"]):
 """))
     assert lines[0].startswith("2 ['unknown option --nnode-typo"), lines
     assert lines[1].startswith("127 ['cannot start /nonexistent on "), lines
+
+
+def test_an_error_of_the_front_end_is_in_the_exception(reachable, directory, binary):
+    environment = {"PYTHONPATH": str(install(binary, directory / "environment")), "PYTHONDONTWRITEBYTECODE": "1"}
+    (directory / "script.py").write_text("""
+import ddprun
+
+for hosts in ("a,nowhere", "nowhere,elsewhere"):
+    try:
+        ddprun.run(["--hosts", hosts, "--no-python", "sleep", "600"])
+    except ddprun.Failure as failure:
+        print(failure.code, str(failure).splitlines()[0])
+""")
+    result = reachable["a"].run([sys.executable, "script.py"], env=environment, cwd=directory)
+    lines = result.stdout.splitlines()
+    assert len(lines) == 2 and all(re.match("125 cannot start ddprun on (nowhere|elsewhere): ssh ended with 255: ", line) for line in lines), str(result)
 
 
 def test_a_string_is_no_list_of_arguments_and_no_function(package):

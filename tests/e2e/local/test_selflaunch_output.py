@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from support import written_lines
@@ -33,6 +35,40 @@ def test_both_streams_stay_apart_or_in_order_as_they_are_redirected(reachable, d
     for rank in (0, 1):
         assert [said for said in both if said.split()[1] == str(rank)] == [
             f"{name} {rank} {i}" for i in range(1, 10) for name in ("out", "err")]
+
+
+FAILING = """
+import glob, os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # all get to write it
+folder, mark = sys.argv[1], "[rank%s]: " % os.environ["RANK"] if sys.argv[2] == "marked" else ""
+open(f"{folder}/here." + os.environ["RANK"], "w").close()
+while len(glob.glob(f"{folder}/here.*")) < 3: time.sleep(0.01)
+lines = ["Traceback (most recent call last):", "  File x", "ValueError: same"]
+sys.stderr.write("".join(mark + line + "\\n" for line in lines))
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("how,first,other", [("marked", "rank [0-2]", "[0-2](?:[-, ]+[0-2])?"), ("plain", "[bcd]", "[bcd](?:, [bcd])?")])
+def test_equal_tracebacks_of_three_hosts_are_one(reachable, directory, how, first, other):
+    """Copies that a loaded machine brings too late, or beside the report, are shown whole."""
+    (directory / "failing.py").write_text(FAILING)
+    def fail(*options):
+        for path in directory.glob("here.*"):
+            path.unlink()
+        line = ["ddprun", "-q", *options, "--hosts", "b,c,d", "--no-python", "python3", f"{directory}/failing.py", str(directory), how]
+        result = reachable["a"].run(line)
+        assert result.code == 1, str(result)
+        return len(re.findall(r"^(?:\[rank\d\]: )?Traceback ", result.stderr, re.M)), result
+
+    for _ in range(3):
+        whole, result = fail()
+        if whole == 1 and re.search(rf"^\[{other}\] the same 3 lines as {first}: ValueError: same$", result.stderr, re.M):
+            break
+    else:
+        raise AssertionError(str(result))
+    whole, result = fail("--fold=off")
+    assert whole == 3 and "the same 3" not in result.stderr, str(result)
 
 
 def test_a_reader_that_leaves_or_stands_still_is_as_with_one_host(reachable, directory):

@@ -82,7 +82,7 @@ def test_an_agent_that_is_continued_in_time_is_not_lost(hosts, directory, key):
 def test_a_stopped_front_end_is_named_and_gets_the_whole_output_once_it_is_continued(reachable, directory):
     said = directory / "said"
     script = WAITING.format(directory) + "; echo out $RANK"
-    line = shlex.join(["ddprun", "--hosts", "b,c", "--host-timeout", "7", "--no-python", "sh", "-c", script])
+    line = shlex.join(["ddprun", "--hosts", "b,c", "--host-timeout", "300", "--no-python", "sh", "-c", script])
     front_end = reachable["a"].popen(["sh", "-c", f"exec {line} 2> {said}"])
     wait_for(directory, 0, 2)
     front_end.freeze()
@@ -93,6 +93,21 @@ def test_a_stopped_front_end_is_named_and_gets_the_whole_output_once_it_is_conti
     front_end.thaw()
     result = front_end.wait()
     assert result.code == 0 and sorted(result.stdout.split("\n")) == ["", "out 0", "out 1"], str(result) + said.read_text()
+
+
+def test_a_stopped_front_end_is_killed_once_its_agents_have_only_output_for_it(reachable, directory):
+    script = WAITING.format(directory) + "; echo out $RANK"
+    front_end = reachable["a"].popen(["ddprun", "--hosts", "b,c", "--host-timeout", "7", "--no-python", "sh", "-c", script])
+    wait_for(directory, 0, 2)
+    front_end.freeze()
+    for rank in range(2):
+        (directory / f"end.{rank}").touch()
+    wait_until("its reaper has killed it", lambda: _state(front_end.pid) in ("gone", "Z"))
+    front_end.thaw()
+    result = front_end.wait()
+    assert result.code in (-signal.SIGKILL, 128 + signal.SIGKILL), str(result)
+    assert re.search(r"^ddprun: killing ddprun on a \(pid \d+\), which does not run: the job continues or ends without it, and loses "
+                     r"\d+ bytes of output that it has not read$", result.stderr, re.M), str(result)
 
 
 def test_a_stopped_worker_gets_the_signal_that_stops_it(machine):

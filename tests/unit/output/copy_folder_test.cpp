@@ -28,7 +28,8 @@ struct Bench {
     std::string text;
     for (const auto& piece : folder.take()) {
       if (piece.ended) continue;
-      text += piece.ranks.empty() ? fmt::format("{}: {}", piece.stream, piece.text) : describe_copies(piece);
+      const bool own = piece.ranks.empty() && piece.hosts.empty();
+      text += own ? fmt::format("{}: {}", piece.stream, piece.text) : describe_copies(piece);
     }
     return text;
   }
@@ -242,25 +243,61 @@ TEST_CASE("no moment is waited for when no stream is left") {
 }
 
 // Every line comes out once, alone or as a copy, whatever the order of writing and of ticks.
+TEST_CASE("tracebacks of several hosts are one, by the mark of a rank or by the host") {
+  CopyFolder folder;
+  for (int i = 0; i < 3; ++i) folder.open_host(i, fmt::format("n{}", i + 1));
+  Bench bench(0);
+  const auto shown = [&] {
+    std::swap(bench.folder, folder);
+    std::string text = bench.shown();
+    std::swap(bench.folder, folder);
+    return text;
+  };
+  SECTION("no mark") {
+    folder.add(0, std::string(k_error) + "ddprun: rank 0 failed\n", at(0));
+    for (int i = 1; i < 3; ++i) folder.add(i, k_error, at(i));
+    for (const int ms : {110, 700}) folder.tick(at(ms));
+    CHECK(shown() == fmt::format("0: {}0: ddprun: rank 0 failed\n[n2, n3] the same 3 lines as n1: "
+                                 "ModuleNotFoundError: torch\n",
+                                 k_error));
+  }
+  SECTION("marks, and two ranks of each host") {
+    const auto marked = [](int rank) {
+      return fmt::format("[rank{0}]: Traceback (most recent call last):\n[rank{0}]: E\n", rank);
+    };
+    folder.add(0, marked(0), at(0));
+    for (int i = 1; i < 3; ++i) folder.add(i, marked(2 * i) + marked(2 * i + 1), at(i));
+    for (const int ms : {110, 700}) folder.tick(at(ms));
+    CHECK(shown() == "0: " + marked(0) + "[2-5] the same 2 lines as rank 0: E\n");
+  }
+  SECTION("what is no traceback is never held") {
+    for (int i = 0; i < 3; ++i) folder.add(i, "same\n", at(i));
+    CHECK(shown() == "0: same\n1: same\n2: same\n");
+    CHECK_FALSE(folder.next_tick());
+  }
+}
+
 TEST_CASE("nothing is lost and nothing is shown twice") {
   RANDOM_SEED(seed);
   std::mt19937 random(seed);
   const auto below = [&](unsigned limit) { return static_cast<int>(random() % limit); };
   for (int round = 0; round < test::rounds(60); ++round) {
-    Bench bench(4, round % 2 == 0 ? Blocks::all : Blocks::tracebacks);
+    Bench bench(round % 3 == 2 ? 0 : 4, round % 3 == 0 ? Blocks::all : Blocks::tracebacks);
+    for (int i = 0; round % 3 == 2 && i < 4; ++i) bench.folder.open_host(i, fmt::format("n{}", i));
     int written = 0;
     int seen = 0;
     const auto count = [&] {
       for (const auto& piece : bench.folder.take()) {
         const auto lines = static_cast<int>(std::count(piece.text.begin(), piece.text.end(), '\n'));
-        seen += lines * (piece.ranks.empty() ? 1 : static_cast<int>(piece.ranks.size()));
+        seen += lines * std::max(1, static_cast<int>(piece.ranks.size() + piece.hosts.size()));
       }
     };
     int ms = 0;
     for (int step = 0; step < 60; ++step) {
       ms += below(120);
-      const char* const texts[] = {"a\n", "b\n", "Traceback (most recent call last):\n", "c\nd\n", "\r\n"};
-      const std::string text = texts[below(5)];
+      const char* const texts[] = {"a\n",    "b\n",  "Traceback (most recent call last):\n",
+                                   "c\nd\n", "\r\n", "[rank1]: Traceback (most recent call last):\n"};
+      const std::string text = texts[below(6)];
       written += static_cast<int>(std::count(text.begin(), text.end(), '\n'));
       bench.folder.add(below(4), text, at(ms));
       if (below(2) == 0) bench.folder.tick(at(ms + 1));
