@@ -104,6 +104,18 @@ def test_few_open_files(hosts, key):
                r"b: limits: a process may open 24 files \(ulimit -n\); data loaders and connections between ranks need more")
 
 
+def test_a_limit_of_files_that_is_low_but_enough_for_the_workers_fails_no_check(hosts, key):
+    """32 and one for each worker suffice; the job that is checked runs with that limit."""
+    for files, code, result in ((32, 1, "failed"), (33, 0, "passed")):
+        with limited(hosts, "b", f"-Sn {files}") as env:
+            checked = check(hosts, key, "--check=json", env=env)
+        report = json.loads(checked.stdout)
+        assert (checked.code, report["result"]) == (code, result), str(checked)
+        [finding] = report["findings"]
+        assert (finding["mark"], finding["subject"], finding["nodes"]) == ("error" if code else "warning", "limits", ["b"]), finding
+        assert f" {files} files (ulimit -n)" in finding["what"], finding
+
+
 def rules(rule: str) -> str:
     return f"table inet check {{\nchain input {{\ntype filter hook input priority 0;\n{rule}\n}}\n}}"
 

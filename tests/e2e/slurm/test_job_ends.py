@@ -116,6 +116,18 @@ def test_a_shell_that_ends_first_takes_the_grace(cgroup_cluster):
     assert not list(folder.glob("saved.*")) and "stopped by SIGTERM" not in (folder / "output").read_text()
 
 
+@pytest.mark.parametrize("option,said", [("", 1), ("--shutdown-timeout 60", 0)])
+def test_the_start_says_once_that_workers_get_what_slurm_leaves_them(preempting_cluster, option, said):
+    cluster = preempting_cluster
+    folder = cluster.home / f"start{option.replace(' ', '-')}"
+    folder.mkdir()
+    (folder / "job.sh").write_text(f"#!/bin/sh\nexec srun ddprun -v {option} --no-python true\n")
+    job = cluster.control.check(["sbatch", "--parsable", "-N2", f"--output={folder}/output", str(folder / "job.sh")]).strip()
+    assert cluster.wait_for_job(job) == 0, (folder / "output").read_text()
+    line = (": the workers have 25 s to stop after a signal, or 5 s less than Slurm leaves them (GraceTime of a preemption, KillWait)\n")
+    assert (folder / "output").read_text().count(line) == said, (folder / "output").read_text()
+
+
 def test_the_time_limit(preempting_cluster):
     """All at once: Slurm looks for jobs over their limit every 30 s, and the least of limits is a minute."""
     cluster = preempting_cluster

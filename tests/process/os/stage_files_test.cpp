@@ -245,6 +245,12 @@ TEST_CASE("a place says what is to be known of it") {
   fs::permissions(own, static_cast<fs::perms>(0777));
   CHECK(look_at_place(place.path()).problem ==
         "has a " + staging::user_folder(::geteuid()) + " that others can change");
+  fs::permissions(own, static_cast<fs::perms>(0700));
+  fs::permissions(place.path(), static_cast<fs::perms>(0777));
+  CHECK(look_at_place(place.path()).problem ==
+        "is not safe: " + place.path() + " can be changed by other users (mode 0777 without the sticky bit)");
+  fs::permissions(place.path(), static_cast<fs::perms>(01777));
+  CHECK(look_at_place(place.path()).problem.empty());
   CHECK(look_at_place("/nonexistent").problem == "cannot be used: no such file or directory");
 }
 
