@@ -15,7 +15,9 @@ open(f"{folder}/ready.{rank}", "w").close()
 end = None
 while end is None or time.monotonic() < end:
     got = signal.sigtimedwait({signal.SIGTERM, signal.SIGUSR1}, 0.1)
-    if got and got.si_signo in (signal.SIGTERM, signal.SIGUSR1):  # CPython 3.11 gives what it has not filled in after EINTR
+    # The tool that shows where ranks are 2 s before they are killed interrupts the wait. Where that lasts longer, CPython 3.11 gives
+    # what it has not filled in.
+    if got and got.si_signo in (signal.SIGTERM, signal.SIGUSR1):
         open(f"{folder}/got.{rank}", "a").write(signal.Signals(got.si_signo).name + "\\n")
         end = time.monotonic() + 3 if got.si_signo == signal.SIGTERM else end
     if end and time.monotonic() > end - 2.5:
