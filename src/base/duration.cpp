@@ -35,4 +35,8 @@ std::string describe_duration(Milliseconds duration) {
   return fmt::format("{:.1f} s", static_cast<double>(count) / 1000.0);
 }
 
+std::string describe_seconds(Milliseconds duration) {
+  return describe_duration(std::chrono::floor<std::chrono::seconds>(duration));
+}
+
 }  // namespace ddprun

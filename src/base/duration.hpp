@@ -19,5 +19,7 @@ inline constexpr Milliseconds k_lookup_limit{10000};
 std::optional<Milliseconds> parse_duration(std::string_view text);
 // Returns "250 ms", "1.5 s", "90 s", "10 min", "2 h".
 std::string describe_duration(Milliseconds duration);
+// Does the same for its whole seconds.
+std::string describe_seconds(Milliseconds duration);
 
 }  // namespace ddprun

@@ -10,14 +10,10 @@ namespace ddprun::rendezvous {
 
 namespace {
 
-std::string whole_seconds(Milliseconds time) {
-  return describe_duration(std::chrono::floor<std::chrono::seconds>(time));
-}
-
 allocation::Notice describe_silent(const std::string& name, const std::string& host, int pid,
                                    Milliseconds silence) {
   const std::string who = pid > 0 ? fmt::format(", pid {},", pid) : "";
-  return {fmt::format("ddprun on {}{} has not answered for {}", name, who, whole_seconds(silence)),
+  return {fmt::format("ddprun on {}{} has not answered for {}", name, who, describe_seconds(silence)),
           pid > 0
               ? fmt::format("`ps -o stat,wchan -p {0}` on {1} shows its state: T is stopped, and kill -CONT "
                             "{0} on {1} continues it; D waits for a file system or a driver",
@@ -33,7 +29,7 @@ void Coordinator::note_heard(ConnectionId connection, TimePoint now) {
   if (!silence) return;
   const AgentIndex agent = members_.here().at(connection);
   actions_.push_back(ShowNotice{
-      {fmt::format("ddprun on {} answers again, after {}", name_of(agent), whole_seconds(*silence)), {}}});
+      {fmt::format("ddprun on {} answers again, after {}", name_of(agent), describe_seconds(*silence)), {}}});
 }
 
 void Coordinator::look_for_silent(TimePoint now) {
@@ -52,7 +48,7 @@ void Coordinator::look_for_silent(TimePoint now) {
     const bool waits = waits_for(agent, now);
     const Milliseconds waited = answers_.note_waiting(connection, waits, now), limit = *settings_.silence;
     if (waits && waited >= limit) {
-      expel(connection, "ddprun there has not answered for " + whole_seconds(silence), now);
+      expel(connection, "ddprun there has not answered for " + describe_seconds(silence), now);
     } else if (waits) {
       answers_.look_at(now + limit - waited);
     }

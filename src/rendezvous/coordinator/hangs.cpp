@@ -6,14 +6,6 @@
 
 namespace ddprun::rendezvous {
 
-namespace {
-
-std::string in_seconds(Milliseconds time) {
-  return describe_duration(std::chrono::floor<std::chrono::seconds>(time));
-}
-
-}  // namespace
-
 void Hangs::note(AgentIndex agent, const Quiet& quiet) {
   if (quiet.quiet) {
     quiet_[agent] = quiet.since;
@@ -31,11 +23,12 @@ bool Hangs::takes(const EarlyExit& early) {
 
 std::string Hangs::why_quiet() const {
   const auto shortest = std::ranges::min_element(quiet_, {}, [](const auto& each) { return each.second; });
-  return "no rank has shown a sign of life for " + in_seconds(shortest->second);
+  return "no rank has shown a sign of life for " + describe_seconds(shortest->second);
 }
 
 std::string Hangs::why_early() const {
-  return fmt::format("rank {} exited with code 0 {} ago", early_->rank.value, in_seconds(early_->since));
+  return fmt::format("rank {} exited with code 0 {} ago", early_->rank.value,
+                     describe_seconds(early_->since));
 }
 
 }  // namespace ddprun::rendezvous

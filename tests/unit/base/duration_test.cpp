@@ -24,6 +24,7 @@ TEST_CASE("a duration reads as a person would say it") {
   CHECK(describe_duration(Milliseconds{250}) == "250 ms");
   CHECK(describe_duration(Milliseconds{1500}) == "1.5 s");
   CHECK(describe_duration(Milliseconds{90000}) == "90 s");
+  CHECK(describe_seconds(Milliseconds{90999}) == "90 s");
   CHECK(describe_duration(Milliseconds{600000}) == "10 min");
   CHECK(describe_duration(Milliseconds{7200000}) == "2 h");
 }
