@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -36,17 +35,6 @@ struct Request {
   int id = 0;
   LogStyle style;
 };
-
-// Takes the two descriptors that came with a message.
-std::array<Fd, k_passed> take_descriptors(msghdr& message) {
-  std::array<Fd, k_passed> taken;
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_len != CMSG_LEN(sizeof(int) * k_passed)) return taken;
-  std::array<int, k_passed> numbers{};
-  std::memcpy(numbers.data(), CMSG_DATA(header), sizeof numbers);
-  for (std::size_t i = 0; i < k_passed; ++i) taken[i] = Fd(numbers[i]);
-  return taken;
-}
 
 class Server {
  public:
@@ -85,25 +73,17 @@ class Server {
   };
 
   void receive() {
-    std::array<char, k_message_limit> bytes;
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * k_passed)> control;
-    iovec part{bytes.data(), bytes.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t length = ::recvmsg(socket_, &message, MSG_CMSG_CLOEXEC);
-    if (length < static_cast<ssize_t>(sizeof(Request))) {
+    ReceivedMessage message = receive_message(socket_, k_message_limit);
+    if (message.text.size() < sizeof(Request)) {
       open_ = false;
       return complete();
     }
     Request request;
-    std::memcpy(&request, bytes.data(), sizeof request);
+    std::memcpy(&request, message.text.data(), sizeof request);
     if (request.id == k_complete) return complete();
-    std::string path(bytes.data() + sizeof request, static_cast<std::size_t>(length) - sizeof request);
-    auto [reader, file] = take_descriptors(message);
-    if (!reader) return;
+    const std::string path = message.text.substr(sizeof request);
+    if (message.descriptors.size() != k_passed) return;
+    Fd reader = std::move(message.descriptors[0]), file = std::move(message.descriptors[1]);
     const int key = reader.get();
     const auto rotated = [this, id = request.id, path, style = request.style] {
       if (style.compress) compressor_.note_rotated(id, path, style.rotation.kept);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -25,34 +24,8 @@ constexpr const char* k_hangs = "its file system does not answer";
 constexpr const char* k_hint = "look for a file system that hangs (df, dmesg), or name a file on another one";
 constexpr Milliseconds k_pause{60000};
 constexpr std::size_t k_most_read = std::size_t{32} << 20U;
+constexpr std::size_t k_longest_answer = 4096;
 constexpr char k_done = '+', k_failed = '-';
-
-// The answer of a child, and the descriptor that came with it.
-struct Received {
-  std::string text;
-  Fd file;
-};
-
-Received receive(int socket) {
-  Received received;
-  std::array<char, 4096> bytes;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  iovec part{bytes.data(), bytes.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t length = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (length > 0) received.text.assign(bytes.data(), static_cast<std::size_t>(length));
-  if (const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-      length > 0 && header != nullptr && header->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int number = -1;
-    std::memcpy(&number, CMSG_DATA(header), sizeof number);
-    received.file = Fd(number);
-  }
-  return received;
-}
 
 int open_and_send(int socket, const std::string& path) {
   const OpenedFile opened = open_to_append(path);
@@ -104,9 +77,9 @@ Fd open_slow_file(const std::string& what, const std::string& path) {
   if (child < 0) throw system_failure(what, errno);
   const Fd process = open_pidfd(child);
   const bool answered = wait_until_ready(sockets.ours.get(), now() + k_file_system_limit);
-  Received received = receive(sockets.ours.get());
+  ReceivedMessage received = receive_message(sockets.ours.get(), k_longest_answer, MSG_DONTWAIT);
   end_helper(child, process);
-  if (received.file) return std::move(received.file);
+  if (!received.descriptors.empty()) return std::move(received.descriptors.front());
   if (!answered) throw Error(what + ": " + k_hangs, k_hint);
   if (received.text.empty()) throw Error(what + ": the process that opens it has ended");
   throw Error(what + ": " + received.text.substr(1));

@@ -64,6 +64,27 @@ bool send_whole(int socket, std::string_view text, const std::vector<int>& descr
   return true;
 }
 
+ReceivedMessage receive_message(int socket, std::size_t longest, int flags) {
+  ReceivedMessage received;
+  received.text.resize(longest);
+  iovec part{received.text.data(), longest};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(k_most_descriptors * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t length = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
+  received.text.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+  const cmsghdr* const header = length > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+    return received;
+  std::vector<int> numbers((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+  std::memcpy(numbers.data(), CMSG_DATA(header), numbers.size() * sizeof(int));
+  for (const int number : numbers) received.descriptors.emplace_back(number);
+  return received;
+}
+
 std::optional<std::string> receive_line(int socket, TimePoint deadline) {
   std::string line;
   while (line.size() < k_longest_line) {

@@ -23,6 +23,15 @@ SocketPair make_socket_pair();
 // by then.
 bool send_whole(int socket, std::string_view text, const std::vector<int>& descriptors, TimePoint deadline);
 
+// A message as it was sent, and the descriptors that came with it, close-on-exec.
+struct ReceivedMessage {
+  std::string text;  // empty: the peer has ended, or there is no message
+  std::vector<Fd> descriptors;
+};
+
+// Receives one message of at most `longest` bytes. `flags`: of recvmsg(2), such as MSG_DONTWAIT.
+ReceivedMessage receive_message(int socket, std::size_t longest, int flags = 0);
+
 // Receives up to a line end, which is left out; nullopt when the peer ends before it, sends more than 4 KiB
 // without one, or none by then.
 std::optional<std::string> receive_line(int socket, TimePoint deadline);

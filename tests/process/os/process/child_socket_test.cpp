@@ -67,6 +67,21 @@ TEST_CASE("descriptors come with the first byte of a text that is longer than th
   ::close(passed);
 }
 
+TEST_CASE("a message comes with its descriptors, in their order; the end is none") {
+  SocketPair pair = make_socket_pair();
+  CHECK(receive_message(pair.ours.get(), 10, MSG_DONTWAIT).text.empty());
+  const Pipe pipe = make_pipe();
+  REQUIRE(send_whole(pair.theirs.get(), "two", {pipe.reader.get(), pipe.writer.get()}, now() + 10s));
+  const ReceivedMessage received = receive_message(pair.ours.get(), 10, MSG_DONTWAIT);
+  CHECK(received.text == "two");
+  REQUIRE(received.descriptors.size() == 2);
+  REQUIRE(::write(received.descriptors[1].get(), "x", 1) == 1);
+  char byte = 0;
+  CHECK(::read(received.descriptors[0].get(), &byte, 1) == 1);
+  pair.theirs.close();
+  CHECK(receive_message(pair.ours.get(), 10).text.empty());
+}
+
 TEST_CASE("nobody who reads is no reason to wait for long, nor to be killed by SIGPIPE") {
   SocketPair pair = make_socket_pair();
   CHECK_FALSE(send_whole(pair.ours.get(), std::string(4 << 20, 'x'), {}, now() + 10ms));
