@@ -219,7 +219,8 @@ constexpr OptionEntry k_binding[] = {
             const Sourced<int> number =
                 number_from(given, options::k_max_workers, "a number of workers", "give 1 or more");
             if (number.value < 1) throw not_a(given, "a number of workers", "give 1 or more");
-            draft.gpus_per_worker = sourced(1, given.origin);  // Options::given has the number that share it
+            draft.workers_per_gpu = number.value;
+            draft.gpus_per_worker = sourced(1, given.origin);
           }),
     word_value(
         "nic", "HOW", "auto none", own, binding,

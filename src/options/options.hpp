@@ -97,6 +97,7 @@ struct Options {
   bool omp_places = false;                // --omp-places: OMP_PLACES and OMP_PROC_BIND follow the binding
   Sourced<bool> nic = by_default(false);  // --nic auto: each worker is told its nearest network card
   Sourced<int> gpus_per_worker = by_default(1);
+  int workers_per_gpu = 1;           // --workers-per-gpu: gpus_per_worker is 1, and has its origin
   std::string topology;              // --topology: a file, or hwloc's synthetic description
   std::optional<Sourced<int>> gpus;  // --gpus: of the node that --topology describes
 

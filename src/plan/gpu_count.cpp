@@ -20,7 +20,7 @@ std::int64_t count_visible(const placement::VisibleDevices& devices) {
 
 std::string describe_share(const options::Options& options) {
   const std::string& origin = options.gpus_per_worker.origin;
-  if (const int several = workers_a_gpu(options); several > 1)
+  if (const int several = options.workers_per_gpu; several > 1)
     return fmt::format("{} on each GPU ({})", several, origin);
   return fmt::format("{} each ({})", count_of(gpus_a_worker(options), "GPU"), origin);
 }
@@ -56,7 +56,7 @@ void check_gpus_fit(const Sourced<int>& workers, const options::Options& options
                      each == 1 ? fmt::format("leave {} out, or ask the scheduler for GPUs", origin)
                                : "give a smaller number, or ask the scheduler for more GPUs");
   }
-  const std::int64_t room = gpus / each * workers_a_gpu(options);
+  const std::int64_t room = gpus / each * options.workers_per_gpu;
   if (workers.value <= room) return;
   const std::string enough =
       fmt::format("{} are enough for {}", count_of(gpus, "GPU"), count_of(room, "worker"));
@@ -115,7 +115,7 @@ void check_gpu_for_each_task(const Sourced<int>& tasks, const options::Options& 
 void check_virtual_ranks(const Sourced<int>& workers, const options::Options& options,
                          const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const std::int64_t gpus = count_visible(devices);
-  if (!options.virtual_local_rank || gpus == 0 || workers.value <= gpus * workers_a_gpu(options)) return;
+  if (!options.virtual_local_rank || gpus == 0 || workers.value <= gpus * options.workers_per_gpu) return;
   throw UsageError(
       fmt::format("--virtual-local-rank gives each worker its own GPU, but {} has {} ({}) and {}",
                   snapshot.host.name, count_of(workers.value, "worker"), workers.origin,
@@ -128,19 +128,13 @@ void check_virtual_ranks(const Sourced<int>& workers, const options::Options& op
 
 bool asks_for_gpus(const options::Options& options) { return !options.gpus_per_worker.by_default(); }
 
-int workers_a_gpu(const options::Options& options) {
-  const auto given = options.given.find("workers-per-gpu");
-  const auto number = given == options.given.end() ? std::nullopt : parse_integer(given->second.value);
-  return static_cast<int>(number.value_or(1));  // the option's row has checked it
-}
-
 // Shares out all visible GPUs: a rest would be a mistake in one of the numbers.
 Sourced<int> share_out_gpus(const std::string& origin, const options::Options& options,
                             const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
   const auto gpus = static_cast<int>(devices.entries.size());
   const int each = gpus_a_worker(options);
-  if (workers_a_gpu(options) > 1) {
-    return {gpus * workers_a_gpu(options),
+  if (options.workers_per_gpu > 1) {
+    return {gpus * options.workers_per_gpu,
             fmt::format("{}: {}, {}", origin, devices.origin, describe_share(options))};
   }
   if (each == 1) return {gpus, fmt::format("{}: {}", origin, devices.origin)};
@@ -178,7 +172,7 @@ void check_gpus_of_tasks(const allocation::Allocation& allocation, const options
   if (count_visible(devices) > 1 && are_parts_shared(tasks, snapshot, devices))
     refuse_shared_parts(allocation, tasks, snapshot, devices);
   // A task that was given its GPUs sees no more than those.
-  const bool own = workers_a_gpu(options) == 1 && count_visible(devices) == gpus_a_worker(options);
+  const bool own = options.workers_per_gpu == 1 && count_visible(devices) == gpus_a_worker(options);
   const Sourced<int> sharers{own ? 1 : tasks.value, tasks.origin};
   check_gpus_fit(sharers, options, snapshot, devices);
   check_gpu_for_each_task(sharers, options, snapshot, devices);
@@ -189,7 +183,7 @@ std::optional<allocation::Notice> find_too_few_gpus(const placement::VisibleDevi
                                                     const Sourced<int>& workers,
                                                     const options::Options& options) {
   const std::int64_t gpus = count_visible(devices);
-  if (gpus == 0 || workers.value <= gpus * workers_a_gpu(options)) return std::nullopt;
+  if (gpus == 0 || workers.value <= gpus * options.workers_per_gpu) return std::nullopt;
   return allocation::Notice{
       fmt::format("{} ({}) have {} ({})", count_of(workers.value, "worker"), workers.origin,
                   count_of(gpus, devices.one_a_process ? "MIG instance" : "GPU"), devices.origin),

@@ -14,9 +14,6 @@ namespace ddprun::plan {
 // others.
 bool asks_for_gpus(const options::Options& options);
 
-// --workers-per-gpu; 1 without.
-int workers_a_gpu(const options::Options& options);
-
 // One worker for each share of the visible GPUs, or several for each GPU (--workers-per-gpu). Throws
 // UsageError where there is no GPU, or they cannot be shared out.
 Sourced<int> one_for_each_gpu(const options::Options& options, const facts::Snapshot& snapshot,

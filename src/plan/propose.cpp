@@ -95,7 +95,7 @@ void give_devices(OfferedWorker& worker, const placement::VisibleDevices& device
                   const options::Options& options) {
   const std::size_t count = devices.entries.size();
   const auto each = static_cast<std::size_t>(options.gpus_per_worker.value);
-  const auto share = static_cast<std::size_t>(worker.local_rank.value / workers_a_gpu(options));
+  const auto share = static_cast<std::size_t>(worker.local_rank.value / options.workers_per_gpu);
   const std::size_t first = count == each ? 0 : share * each;
   if (count < each || first > count - each) return;
   std::vector<std::string> entries;

@@ -63,7 +63,7 @@ options::Options read_options(const json& flags) {
     if (flag == "--virtual-local-rank") options.virtual_local_rank = value.get<bool>();
     if (flag == "--gpus-per-worker") options.gpus_per_worker = sourced(value.get<int>(), flag);
     if (flag == "--workers-per-gpu") {
-      options.given["workers-per-gpu"] = {value.dump(), flag};
+      options.workers_per_gpu = value.get<int>();
       options.gpus_per_worker = sourced(1, flag);
     }
     if (flag == "--rdzv-conf") options.given["rdzv-conf"] = {value.get<std::string>(), flag};

@@ -25,9 +25,9 @@ allocation::Allocation allocation_of(allocation::LaunchStyle style, int tasks = 
   return allocation;
 }
 
-options::Options with_workers_per_gpu(const std::string& number, const std::string& workers = "") {
+options::Options with_workers_per_gpu(int number, const std::string& workers = "") {
   options::Options options;
-  options.given["workers-per-gpu"] = {number, "--workers-per-gpu"};
+  options.workers_per_gpu = number;
   options.gpus_per_worker = {1, "--workers-per-gpu"};
   if (!workers.empty()) options.workers = options::parse_workers_per_node(workers, "--nproc-per-node");
   return options;
@@ -47,16 +47,16 @@ std::string count(const options::Options& options, const facts::Snapshot& snapsh
 }  // namespace
 
 TEST_CASE("--workers-per-gpu starts several workers for each GPU") {
-  CHECK(count(with_workers_per_gpu("2"), host_with(4)) ==
+  CHECK(count(with_workers_per_gpu(2), host_with(4)) ==
         "8 <- default: 4 GPUs of this host, 2 on each GPU (--workers-per-gpu)");
-  CHECK(count(with_workers_per_gpu("2", "gpu"), host_with(4)) ==
+  CHECK(count(with_workers_per_gpu(2, "gpu"), host_with(4)) ==
         "8 <- --nproc-per-node: 4 GPUs of this host, 2 on each GPU (--workers-per-gpu)");
-  CHECK(count(with_workers_per_gpu("2", "3"), host_with(2)) == "3 <- --nproc-per-node");
-  CHECK(count(with_workers_per_gpu("2", "5"), host_with(2)) ==
+  CHECK(count(with_workers_per_gpu(2, "3"), host_with(2)) == "3 <- --nproc-per-node");
+  CHECK(count(with_workers_per_gpu(2, "5"), host_with(2)) ==
         "5 workers (--nproc-per-node) with 2 on each GPU (--workers-per-gpu) do not fit: n1 shows 2 GPUs | 2 "
         "GPUs "
         "are enough for 4 workers; for several workers on each GPU, add --workers-per-gpu 3 | 2");
-  CHECK(count(with_workers_per_gpu("2"), host_with(0)) ==
+  CHECK(count(with_workers_per_gpu(2), host_with(0)) ==
         "--workers-per-gpu asks for 1 GPU per worker, but n1 shows no GPU | leave --workers-per-gpu out, or "
         "ask the "
         "scheduler for GPUs | 2");
@@ -71,7 +71,7 @@ TEST_CASE("several workers on each GPU are offered where they do not fit") {
         "GPUs are "
         "enough for 2 workers; for several workers on each GPU, add --workers-per-gpu 2 | 2");
   const auto task = allocation::LaunchStyle::agent_per_task;
-  CHECK(count(with_workers_per_gpu("2"), host_with(2), task, 4) == "1 <- SLURM_STEP_TASKS_PER_NODE");
+  CHECK(count(with_workers_per_gpu(2), host_with(2), task, 4) == "1 <- SLURM_STEP_TASKS_PER_NODE");
 }
 
 TEST_CASE("tasks that share parts of a node's GPUs are told to see all of them") {

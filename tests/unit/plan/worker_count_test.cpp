@@ -341,7 +341,7 @@ TEST_CASE("more workers than GPUs is worth a remark") {
   CHECK_FALSE(find_too_few_gpus(two, {2, "--nproc-per-node"}, {}));
   CHECK_FALSE(find_too_few_gpus({}, {8, "--nproc-per-node"}, {}));
   options::Options shared;
-  shared.given["workers-per-gpu"] = {"4", "--workers-per-gpu"};
+  shared.workers_per_gpu = 4;
   CHECK_FALSE(find_too_few_gpus(two, {8, "--nproc-per-node"}, shared));
 }
 
