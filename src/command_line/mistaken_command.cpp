@@ -321,8 +321,10 @@ std::optional<allocation::Notice> find_behind_script(const options::Options& opt
       fmt::format("{} after {} {} no effect on ddprun", printable(join(found.names, ", ")),
                   printable(options.command.front()),
                   one ? "is an argument of the script and has" : "are arguments of the script and have"),
-      fmt::format("write {} before the script: {}; ddprun -- {} ... has no such notice", one ? "it" : "them",
-                  printable(shell_quote(line), 400), printable(options.command.front()))};
+      fmt::format(
+          "write {0} before the script: {1}; if {2} for the script, -- before {3} silences this notice",
+          one ? "it" : "them", printable(shell_quote(line), 400), one ? "it is" : "they are",
+          printable(options.command.front()))};
 }
 
 }  // namespace ddprun::command_line

@@ -111,8 +111,10 @@ def test_options_behind_the_script_are_noticed_once_for_all_workers(machine):
     assert result.code == 0 and result.stdout.count("['--max-restarts', '2']\n") == 2, str(result)
     assert result.stderr.startswith(
         "ddprun: --max-restarts after train.py is an argument of the script and has no effect on ddprun\n"
-        "hint: write it before the script: ddprun --nproc-per-node 2 --max-restarts 2 train.py; ddprun -- train.py ... "
-        "has no such notice\n"), str(result)
+        "hint: write it before the script: ddprun --nproc-per-node 2 --max-restarts 2 train.py; if it is for the script, "
+        "-- before train.py silences this notice\n"), str(result)
+    quiet = machine.run("--nproc-per-node", "2", "--", "train.py", "--max-restarts", "2")
+    assert quiet.code == 0 and "after train.py" not in quiet.stderr, str(quiet)
     assert evidence.times_said(result.stderr, "--max-restarts after train.py") == 1, str(result)
 
 

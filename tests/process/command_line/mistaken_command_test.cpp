@@ -122,17 +122,18 @@ TEST_CASE("where there is no such script, the hint says what was meant") {
 }
 
 TEST_CASE("an option of ddprun behind the script is noticed, with the line to write") {
-  CHECK(warning_for({"train.py", "--nproc-per-node", "2"}) ==
-        "--nproc-per-node after train.py is an argument of the script and has no effect on ddprun | write it "
-        "before "
-        "the script: ddprun --nproc-per-node 2 train.py; ddprun -- train.py ... has no such notice");
+  CHECK(
+      warning_for({"train.py", "--nproc-per-node", "2"}) ==
+      "--nproc-per-node after train.py is an argument of the script and has no effect on ddprun | write it "
+      "before "
+      "the script: ddprun --nproc-per-node 2 train.py; if it is for the script, -- before train.py silences "
+      "this notice");
   CHECK(
       warning_for({"--bind", "none", "train.py", "--lr", "1", "--nproc_per_node=2", "--max-restarts", "3"}) ==
       "--nproc_per_node, --max-restarts after train.py are arguments of the script and have no effect on "
       "ddprun | "
       "write them before the script: ddprun --bind none --nproc_per_node=2 --max-restarts 3 train.py --lr 1; "
-      "ddprun "
-      "-- train.py ... has no such notice");
+      "if they are for the script, -- before train.py silences this notice");
 }
 
 TEST_CASE("a script's own argument with the name of an option is not noticed") {
