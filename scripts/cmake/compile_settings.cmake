@@ -8,7 +8,7 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 
 add_library(ddprun_settings INTERFACE)
-target_include_directories(ddprun_settings INTERFACE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+target_include_directories(ddprun_settings INTERFACE "${PROJECT_SOURCE_DIR}/include")
 # In a header, so that a new version compiles what uses it and no more.
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/version_number.hpp" CONTENT "#pragma once
 #define DDPRUN_VERSION \"${PROJECT_VERSION}\"

@@ -29,14 +29,14 @@ set_target_properties(sodium PROPERTIES
   IMPORTED_LOCATION "${SODIUM_LIBRARY}"
   INTERFACE_INCLUDE_DIRECTORIES "${SODIUM_INCLUDE_DIR}")
 
-# hwloc as well. Its static library asks udev for names of disks; src/os/libraries/no_udev.cpp says that there is none. Where the
-# static library needs more than that, the shared one is linked.
+# hwloc as well. Its static library asks udev for names of disks; src/system/os/libraries/no_udev.cpp says that there is none.
+# Where the static library needs more than that, the shared one is linked.
 find_path(HWLOC_INCLUDE_DIR hwloc.h REQUIRED)
 find_library(HWLOC_STATIC_LIBRARY libhwloc.a)
 find_library(HWLOC_SHARED_LIBRARY hwloc)
 if(HWLOC_STATIC_LIBRARY AND NOT DEFINED HWLOC_STATIC_LINKS)
   try_compile(HWLOC_STATIC_LINKS
-    SOURCES "${PROJECT_SOURCE_DIR}/scripts/cmake/check_hwloc.cpp" "${PROJECT_SOURCE_DIR}/src/os/libraries/no_udev.cpp"
+    SOURCES "${PROJECT_SOURCE_DIR}/scripts/cmake/check_hwloc.cpp" "${PROJECT_SOURCE_DIR}/src/system/os/libraries/no_udev.cpp"
     CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${HWLOC_INCLUDE_DIR}"
     LINK_LIBRARIES "${HWLOC_STATIC_LIBRARY}" m ${CMAKE_DL_LIBS} Threads::Threads)
 endif()

@@ -1,4 +1,4 @@
-// One ddprun process: the state machines of an agent, and around them what src/agent does with timers
+// One ddprun process: the state machines of an agent, and around them what src/program/agent does with timers
 // and processes.
 #pragma once
 

@@ -19,7 +19,7 @@ import pytest
 
 from support import programs
 
-HOOK = programs.REPOSITORY / "src/workers/standby"
+HOOK = programs.REPOSITORY / "src/program/workers/standby"
 TIMES = int(os.environ.get("DDPRUN_TEST_TIMES", "1"))
 SCRIPTS_EACH_TIME = 10
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 10), reason="a standby interpreter needs Python 3.10 or later")
