@@ -308,10 +308,12 @@ def _failure_of(report: Report | None) -> Report:
 
 
 def _failure(result: Result, messages: str, error: str) -> Failure:
-    """The report's sentence; where nothing was started and so nothing was reported, ddprun's `error`, or what it has printed."""
+    """The report's sentence. Where nothing was started and so nothing was reported, and where an agent was only stopped, ddprun's
+    `error`, or what it has printed."""
     failure = _failure_of(result.report)
     output = "\n".join(failure.get("last_lines") or []) or messages
-    if result.report is None:
+    stopped = (result.report or {}).get("result") == "stopped_by_signal"
+    if result.report is None or (stopped and error):
         printed = [line[len("ddprun: "):] if line.startswith("ddprun: ") else line for line in messages.splitlines()]
         unseen = f"ddprun exited with code {result.code}; its message is on standard error"
         return Failure(error or "\n".join(printed) or unseen, result, output)
