@@ -179,17 +179,19 @@ def continue_rank_1(hosts, table: str) -> None:
     hosts["b"].check(["kill", "-CONT", pid])
 
 
-@pytest.mark.parametrize("options, most", [([], 3), (["--hang-timeout", "60"], 8)])
+@pytest.mark.parametrize("options, most", [([], 1), (["--hang-timeout", "60"], 6)])
 def test_nothing_wakes_up_where_hangs_are_not_looked_for(run, hosts, options, most):
-    """Within five seconds, in which it may ask the other agent once whether it runs, and be answered. Where hangs are looked for,
-    once a second too.
+    """And at most once a second where they are, within five seconds in which it does not ask the other agent whether it runs, as it
+    does every ten.
     """
     processes = run("stopped", *options)
     show_stacks_of_a_stopped_rank(hosts)
     time.sleep(1)  # its answer is over
-    before = switches(processes[0].pid)
-    time.sleep(5)
-    assert switches(processes[0].pid) - before <= most
+    counts = [switches(processes[0].pid)]
+    for _ in range(3):
+        time.sleep(5)
+        counts.append(switches(processes[0].pid))
+    assert min(later - earlier for earlier, later in zip(counts, counts[1:])) <= most, counts
     continue_rank_1(hosts, hosts["a"].check(["ddprun", "--status"]))
     assert codes(wait_all(processes)) == [0, 0]
 
