@@ -53,7 +53,7 @@ struct ClientVerdict {
 
 class ClientQuestions {
  public:
-  static constexpr Milliseconds k_limit{10000};  // an agent that has not answered by then knows nothing of it
+  static constexpr Milliseconds k_limit{60000};  // an agent that has not answered by then knows nothing of it
 
   void ask(const StoreConnection& connection, std::set<ConnectionId> agents, TimePoint now);
   // Notes an answer. Returns the verdict, once: at the first `own`, or when all have answered.

@@ -124,6 +124,7 @@ def test_while_it_says_that_the_job_has_succeeded_it_has(job):
     for name in "bc":
         job.agents[name].freeze()  # and hears the last word later
     (job.directory / "end.0.0").touch()
+    wait_until("the coordinator knows of the last", lambda: len(job.events("exit")) == 3)
     wait_until("all are told", lambda: all(has_something_unread(job, name) for name in "bc"))
     job.kill("a")
     for name in "bc":

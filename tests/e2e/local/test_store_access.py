@@ -30,8 +30,8 @@ SPEAK = """
 import socket, sys
 address, port, words, times, listen = sys.argv[1:]
 for _ in range(int(times)):
-    peer = socket.create_connection((address, int(port)), 10)
-    peer.settimeout(10)
+    peer = socket.create_connection((address, int(port)), 60)
+    peer.settimeout(60)  # a flood before it is judged first
     try:
         peer.sendall(bytes.fromhex(words))
         print(peer.recv(64).hex() if listen == 'listen' else '')
