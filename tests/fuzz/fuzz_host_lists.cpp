@@ -2,6 +2,7 @@
 // list of names survives compression.
 #include <set>
 
+#include "allocation/asked_tasks.hpp"
 #include "allocation/detection/started.hpp"
 #include "allocation/hostlist.hpp"
 #include "allocation/node_file.hpp"
@@ -46,5 +47,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   });
   try_to([&] { require_once(allocation::parse_hostfile(text, "--hostfile").hosts); });
   try_to([&] { require_once(allocation::parse_hosts(text, "--hosts")); });
+  try_to([&] {
+    const auto asked = allocation::parse_asked_tasks(text, "TASKS");
+    require(allocation::parse_asked_tasks(allocation::write_asked_tasks(asked), "TASKS") == asked);
+  });
   return 0;
 }

@@ -80,7 +80,9 @@ struct Allocation {
   bool numbered_by_arrival = false;
   // The service that started one ddprun a node by variables of its own: "SkyPilot"; empty: none did.
   Sourced<std::string> place;
-  std::optional<Sourced<int>> place_workers;      // number of workers it wants on each node
+  std::optional<Sourced<int>> place_workers;  // number of workers it wants on each node
+  // Tasks that the job's script asked for on each of its hosts, one worker each where no GPU is visible.
+  std::optional<Sourced<std::vector<Host>>> asked_tasks{};
   Sourced<int> cpus_on_node;                      // CPUs the scheduler granted on this host; 0 when unknown
   std::optional<Sourced<std::int64_t>> end_time;  // unix seconds
   std::optional<Sourced<std::vector<int>>> reserved_ports;  // ascending

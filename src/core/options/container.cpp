@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "options/shell_words.hpp"
 
 namespace ddprun::options {
 
@@ -30,68 +31,6 @@ constexpr std::array<ContainerProgram, 6> k_container_programs{
 
 constexpr const char* k_container_hint = "as in --container 'apptainer exec --nv image.sif'";
 
-// Reader of one word of a command line.
-class WordReader {
- public:
-  // Reads a character; outside quotes a blank ends the word.
-  void read(char c) {
-    if (escaped_) {
-      add(c);
-      escaped_ = false;
-    } else if (quote_ != '\0') {
-      read_quoted(c);
-    } else if (c == '\'' || c == '"') {
-      quote_ = c;
-      begun_ = true;
-    } else if (c == '\\') {
-      escaped_ = true;
-    } else if (c == ' ' || c == '\t' || c == '\n') {
-      end_word();
-    } else {
-      add(c);
-    }
-  }
-  void end_word() {
-    if (begun_) words_.push_back(std::move(word_));
-    word_.clear();
-    begun_ = false;
-  }
-  bool is_open() const { return quote_ != '\0' || escaped_; }
-  std::vector<std::string> take() { return std::move(words_); }
-
- private:
-  void add(char c) {
-    word_ += c;
-    begun_ = true;
-  }
-  void read_quoted(char c) {
-    if (c == quote_) {
-      quote_ = '\0';
-    } else if (c == '\\' && quote_ == '"') {
-      escaped_ = true;
-    } else {
-      word_ += c;
-    }
-  }
-
-  std::vector<std::string> words_;
-  std::string word_;
-  char quote_ = '\0';
-  bool escaped_ = false;
-  bool begun_ = false;
-};
-
-std::vector<std::string> split_command(const std::string& text, const std::string& origin) {
-  WordReader reader;
-  for (const char c : text) reader.read(c);
-  if (reader.is_open())
-    throw UsageError(fmt::format("{} has an open quote: {}", origin, printable(text, 80)), k_container_hint);
-  reader.end_word();
-  std::vector<std::string> words = reader.take();
-  if (words.empty() || words.front().empty()) throw UsageError(origin + " is empty", k_container_hint);
-  return words;
-}
-
 auto find_subcommand(const std::vector<std::string>& words) {
   return std::ranges::find_if(words, [](const std::string& word) { return word == "run" || word == "exec"; });
 }
@@ -100,7 +39,7 @@ auto find_subcommand(const std::vector<std::string>& words) {
 
 Container parse_container(const std::string& text, const std::string& origin) {
   Container container;
-  container.words = split_command(text, origin);
+  container.words = split_shell_words(text, origin, k_container_hint);
   container.origin = origin;
   const std::string& program = container.words.front();
   const std::string_view name = std::string_view(program).substr(program.rfind('/') + 1);

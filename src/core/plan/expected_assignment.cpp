@@ -6,8 +6,10 @@
 
 #include "allocation/detection/left_over.hpp"
 #include "plan/lost_nodes.hpp"
+#include "plan/propose.hpp"
 #include "plan/worker_command.hpp"
 #include "plan/worker_env.hpp"
+#include "plan/world_plan.hpp"
 
 namespace ddprun::plan {
 
@@ -86,6 +88,8 @@ Assignment make_expected_assignment(const NodeProposal& node) {
   assignment.workers_of_nodes =
       assignment.node_count == 1 ? fmt::format("{}", assignment.local_world_size)
                                  : fmt::format("{}(x{})", assignment.local_world_size, assignment.node_count);
+  if (const std::vector<int> workers = workers_of_nodes(node); !workers.empty())
+    assignment.workers_of_nodes = write_counts(workers);
   assignment.run_id = node.run_id.value;
   const bool solo = node.rendezvous.agents == 1;
   if (solo) assignment.master_address = node.solo_address.value;

@@ -49,15 +49,26 @@ void add_workers(LaunchPlan& plan, const facts::Snapshot& snapshot) {
   }
 }
 
+using SharedProposal = std::shared_ptr<const NodeProposal>;
+
+// Returns the proposal that fits the assignment: the coordinator may know more of the launch than this agent.
+SharedProposal follow_assignment(SharedProposal node, const Assignment& assignment,
+                                 const facts::Snapshot& snapshot) {
+  const bool as_task =
+      assignment.agent_per_task && node->allocation.style.value != allocation::LaunchStyle::agent_per_task;
+  if (as_task) return std::make_shared<const NodeProposal>(propose_as_task(*node, snapshot));
+  const bool other_tasks = node->for_tasks && assignment.workers.size() != node->offered.size();
+  if (!other_tasks) return node;
+  const int tasks = static_cast<int>(assignment.workers.size());
+  return std::make_shared<const NodeProposal>(propose_for_tasks(*node, tasks, snapshot));
+}
+
 }  // namespace
 
 LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignment,
                     const facts::Snapshot& snapshot) {
   LaunchPlan plan;
-  const bool as_task =
-      assignment.agent_per_task && node->allocation.style.value != allocation::LaunchStyle::agent_per_task;
-  plan.node =
-      as_task ? std::make_shared<const NodeProposal>(propose_as_task(*node, snapshot)) : std::move(node);
+  plan.node = follow_assignment(std::move(node), assignment, snapshot);
   plan.assignment = std::move(assignment);
   if (plan.assignment.workers.size() != plan.node->offered.size()) {
     throw Error(fmt::format("{} was asked to start {} workers but announced {}", plan.node->host,

@@ -67,6 +67,7 @@ struct NodeProposal {
   std::string host;          // this host's name as the scheduler spells it, else gethostname()
   int local_world_size = 1;  // workers on this host, all its agents together
   Sourced<int> workers;      // workers of this agent
+  bool for_tasks = false;    // the tasks that the job asked for decide; the coordinator may know more of them
   std::vector<OfferedWorker> offered;
   std::string rank_origin;           // source of the ranks; says so if they are assumed
   Sourced<bool> virtual_local_rank;  // every worker has LOCAL_RANK 0 and one device
@@ -83,6 +84,7 @@ struct NodeProposal {
   std::optional<int> store_port;      // asked for by --master-port; else any free one
   std::string missing_gpus;           // VisibleDevices::missing
   std::vector<allocation::Notice> notices;
+  std::string crowded;  // the one of these that the coordinator gives for all hosts; empty: none
   options::Options options;
 };
 

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "allocation/asked_tasks.hpp"
+#include "allocation/detection/started.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "placement/assumed_topology.hpp"
 #include "placement/devices.hpp"
+#include "plan/announced.hpp"
 #include "plan/discovery.hpp"
 #include "plan/gpu_count.hpp"
 #include "plan/lost_nodes.hpp"
@@ -21,6 +25,16 @@
 #include "plan/world_plan.hpp"
 
 namespace ddprun::plan {
+
+std::vector<int> workers_of_nodes(const NodeProposal& node) {
+  const bool known = node.for_tasks && !node.allocation.node_rank && node.rendezvous.agents > 1 &&
+                     allocation::asks_for_several(node.allocation);
+  std::vector<int> tasks = known ? allocation::asked_tasks_of_hosts(node.allocation) : std::vector<int>();
+  const int nodes = node.rendezvous.agents - node.options.spares.value;
+  if (std::cmp_less(tasks.size(), nodes)) return {};
+  tasks.resize(static_cast<std::size_t>(nodes));
+  return tasks;
+}
 
 namespace {
 
@@ -66,12 +80,15 @@ Sourced<int> expect_world_size(const NodeProposal& node) {
   if (node.allocation.style.value == allocation::LaunchStyle::agent_per_task)
     return node.allocation.task_count;
   const int nodes = node.rendezvous.agents - node.options.spares.value;
-  const std::int64_t size = std::int64_t{nodes} * node.workers.value;
+  const std::vector<int> asked = workers_of_nodes(node);
+  const std::int64_t size = asked.empty() ? std::int64_t{nodes} * node.workers.value
+                                          : std::accumulate(asked.begin(), asked.end(), std::int64_t{0});
   if (size > k_max_world) {
     throw Error(fmt::format("{} nodes with {} each are {} in all, more than {}", nodes,
                             count_of(node.workers.value, "worker"), size, k_max_world),
                 "start fewer workers with --nproc-per-node");
   }
+  if (!asked.empty()) return {static_cast<int>(size), node.workers.origin};
   return {static_cast<int>(size),
           fmt::format("{}, if all have {}", count_of(nodes, "node"), count_of(node.workers.value, "worker"))};
 }
@@ -83,7 +100,7 @@ std::string explain_ranks(const NodeProposal& node) {
   if (node.rendezvous.agents == 1) return "order on this host";
   std::string origin = "node order, then local rank";
   // The first node's ranks start at 0 whatever the others have.
-  if (expected_place(node) > 0) {
+  if (expected_place(node) > 0 && workers_of_nodes(node).empty()) {
     origin += fmt::format(", if all nodes have {}", count_of(node.workers.value, "worker"));
   }
   return origin;
@@ -117,11 +134,15 @@ void offer_workers(NodeProposal& node, const placement::VisibleDevices& devices,
   const std::string python = !by_python ? std::string()
                              : inside   ? find_python_inside(snapshot)
                                         : find_python(snapshot);
+  const std::vector<int> asked = workers_of_nodes(node);
+  const int place = expected_place(node);
+  const int first = static_cast<std::size_t>(place) < asked.size()
+                        ? std::accumulate(asked.begin(), asked.begin() + place, 0)
+                        : place * node.workers.value;
   for (int i = 0; i < node.workers.value; ++i) {
     OfferedWorker worker;
     worker.local_rank = per_task ? node.allocation.task_local.value : LocalRank{i};
-    worker.expected_rank.value =
-        per_task ? node.allocation.task_rank.value : expected_place(node) * node.workers.value + i;
+    worker.expected_rank.value = per_task ? node.allocation.task_rank.value : first + i;
     give_devices(worker, devices, node.options);
     if (runs) worker.command = make_worker_command(node.options, python, kind, worker.local_rank);
     node.offered.push_back(std::move(worker));
@@ -174,6 +195,17 @@ std::optional<allocation::Notice> find_idle_requeue(const options::TimeLimitOpti
   return allocation::Notice{limit.requeue_on.origin + " has no effect without --requeue", "add --requeue"};
 }
 
+// Finds --launcher-args where no ddprun starts this one: srun or mpiexec has been started without them.
+std::optional<allocation::Notice> find_idle_launcher_args(const options::Options& options,
+                                                          const facts::Snapshot& snapshot) {
+  const auto given = options.given.find("launcher-args");
+  if (given == options.given.end() ||
+      facts::find_variable(snapshot, allocation::k_started_remote_launcher_variable))
+    return std::nullopt;
+  return allocation::Notice{given->second.origin + " has no effect: ddprun starts no remote launcher here",
+                            "give these options to the launcher that starts ddprun"};
+}
+
 // Shows the workers the step's GPUs if Slurm's step has GPUs of its own but sets no variable for the runtime:
 // without one, number 0 would be the host's first.
 void show_step_devices(NodeProposal& node, const placement::VisibleDevices& devices) {
@@ -189,6 +221,13 @@ void shorten_grace(NodeProposal& node) {
   const facts::SchedulerTraits* const traits = facts::find_traits(node.allocation.scheduler.value);
   if (grace.by_default() && traits != nullptr && traits->grace > Milliseconds{0})
     grace = {traits->grace, std::string(traits->grace_origin)};
+}
+
+// Reports whether the coordinator finds the host's workers to be more than its CPUs, as those of other hosts.
+bool is_told_for_all(const NodeProposal& node, const facts::Snapshot& snapshot) {
+  return node.rendezvous.agents > 1 && !announced_cpus(node, snapshot).empty() &&
+         std::cmp_greater(node.workers.value, snapshot.host.allowed_cpus.size()) &&
+         node.allocation.style.value != allocation::LaunchStyle::agent_per_task;
 }
 
 // Reports whether ddprun's use of the connection would spoil it. Afterwards it still serves an MPI program of
@@ -224,6 +263,7 @@ NodeProposal propose(const facts::Snapshot& snapshot, const options::Options& op
   const placement::VisibleDevices devices = placement::find_visible_devices(snapshot);
   node.device_variable = devices.narrowing;
   node.workers = count_workers(node.allocation, options, snapshot, devices);
+  node.for_tasks = is_for_tasks(node.allocation, options, devices);
   node.local_world_size = node.allocation.style.value == allocation::LaunchStyle::agent_per_task
                               ? tasks_on_this_host(node.allocation)
                               : node.workers.value;
@@ -239,16 +279,20 @@ NodeProposal propose(const facts::Snapshot& snapshot, const options::Options& op
   adapt_to_instances(node, devices);
   adapt_to_own_device(node, devices);
   shorten_grace(node);
+  const auto crowded = find_crowded_cores(node.allocation, snapshot,
+                                          placement::node_name(snapshot.host, node.host), node.workers.value);
+  if (crowded && is_told_for_all(node, snapshot)) node.crowded = crowded->what;
   for (const auto& notice :
-       {find_unused_count(node.allocation, options), find_too_few_gpus(devices, node.workers, options),
-        find_high_local_ranks(options, node.local_world_size),
-        find_crowded_cores(node.allocation, snapshot, placement::node_name(snapshot.host, node.host),
-                           node.workers.value),
+       {find_unused_count(node.allocation, options),
+        find_other_tasks(node.allocation, options, snapshot, devices, node.workers.value),
+        find_too_few_gpus(devices, node.workers, options),
+        find_high_local_ranks(options, node.local_world_size), crowded,
         placement::find_unsure_order(snapshot, devices, placement::node_name(snapshot.host, node.host)),
         find_foreign_address(node, snapshot.host), find_coordinator_beside_rank_0(node),
         find_misplaced_rank(node, snapshot), find_fixed_local_rank(options, node.world_size.value),
         find_endpoint_in_conf(options), find_odd_python(options, snapshot),
-        find_strict_launcher(node, snapshot), find_idle_requeue(options.time_limit)}) {
+        find_strict_launcher(node, snapshot), find_idle_requeue(options.time_limit),
+        find_idle_launcher_args(options, snapshot)}) {
     if (notice) node.notices.push_back(*notice);
   }
   node.missing_gpus = devices.missing;
@@ -271,6 +315,15 @@ NodeProposal propose_as_task(const NodeProposal& node, const facts::Snapshot& sn
   NodeProposal task = propose(snapshot, node.options, std::move(allocation));
   task.rendezvous = node.rendezvous;  // the agents have met already
   return task;
+}
+
+NodeProposal propose_for_tasks(const NodeProposal& node, int tasks, const facts::Snapshot& snapshot) {
+  allocation::Allocation allocation = node.allocation;
+  allocation.place_workers = sourced(tasks, "tasks of the job, as node 0 sees them");
+  NodeProposal told = propose(snapshot, node.options, std::move(allocation));
+  told.rendezvous = node.rendezvous;  // the agents have met already
+  told.for_tasks = true;
+  return told;
 }
 
 NodeProposal propose_as_member(const NodeProposal& node) {

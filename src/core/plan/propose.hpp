@@ -19,6 +19,14 @@ NodeProposal propose_to_join(const facts::Snapshot& snapshot, const options::Opt
 // agent stands for one worker: one worker, with the launcher's rank.
 NodeProposal propose_as_task(const NodeProposal& node, const facts::Snapshot& snapshot);
 
+// Proposes anew for an agent that does not see the tasks that the job's script asked for, once the
+// coordinator has told it its own.
+NodeProposal propose_for_tasks(const NodeProposal& node, int tasks, const facts::Snapshot& snapshot);
+
+// Returns the workers of each node where the tasks of the job decide (NodeProposal::for_tasks); empty where
+// that is not known of all nodes.
+std::vector<int> workers_of_nodes(const NodeProposal& node);
+
 // Proposes anew for an agent that would have coordinated, if another one of its host does
 // (RendezvousPlan::by_arrival).
 NodeProposal propose_as_member(const NodeProposal& node);

@@ -68,6 +68,8 @@ allocation::Notice describe_missing_gpus(const std::string& hosts, const std::st
 
 std::vector<allocation::Notice> find_unlike_gpus(const std::vector<Announcement>& announcements) {
   std::vector<allocation::Notice> notices = find_missing(announcements);
+  const bool asked_for = std::ranges::all_of(announcements, &Announcement::for_tasks);
+  if (asked_for) return notices;
   HostsBy<int, std::greater<>> groups;
   std::int64_t world = 0;
   for (const Announcement& each : announcements) {
@@ -86,7 +88,7 @@ std::optional<allocation::Notice> find_crowded_hosts(const std::vector<Announcem
   HostsBy<std::string> groups;
   for (const Announcement& each : announcements) {
     const auto cpus = facts::parse_cpu_list(each.cpus);
-    if (!cpus || cpus->empty() || each.host == announcements.front().host || each.fixed_rank) continue;
+    if (!cpus || cpus->empty() || each.fixed_rank) continue;
     const auto count = std::ssize(*cpus);
     if (each.workers > count)
       add_host(groups[fmt::format("{} workers share {}", each.workers, count_of(count, "CPU"))], each);

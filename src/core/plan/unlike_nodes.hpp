@@ -19,8 +19,8 @@ allocation::Notice describe_missing_gpus(const std::string& hosts, const std::st
 // missing, and one for numbers of workers that differ if no number was given.
 std::vector<allocation::Notice> find_unlike_gpus(const std::vector<Announcement>& announcements);
 
-// Hosts beside the coordinator's, which has spoken for itself, whose workers are more than the CPUs that they
-// may use. At most one notice; nothing is known of hosts whose workers are not bound.
+// Finds hosts whose workers are more than the CPUs that they may use. At most one notice; nothing is known of
+// hosts whose workers are not bound.
 std::optional<allocation::Notice> find_crowded_hosts(const std::vector<Announcement>& announcements);
 
 // Returns one notice that names the hosts of each combination; nullopt if they agree. An agent that found no

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "allocation/asked_tasks.hpp"
 #include "allocation/detection/started.hpp"
 #include "allocation/places/preset_variables.hpp"
 #include "base/error.hpp"
@@ -21,10 +22,10 @@ bool one_a_task(const allocation::Allocation& allocation) {
   return allocation.style.value == allocation::LaunchStyle::agent_per_task;
 }
 
-// Counts the workers if nothing limits them. `wanted`: number that the place of this node says, below what
-// the user says.
-Sourced<int> count_unlimited(const options::Options& options, const std::optional<Sourced<int>>& wanted,
+// Counts the workers if nothing limits them. What the place of this node says is below what the user says.
+Sourced<int> count_unlimited(const allocation::Allocation& allocation, const options::Options& options,
                              const facts::Snapshot& snapshot, const placement::VisibleDevices& devices) {
+  const std::optional<Sourced<int>>& wanted = allocation.place_workers;
   const auto gpus = static_cast<int>(devices.entries.size());
   const int cpus = std::max<int>(1, static_cast<int>(snapshot.host.allowed_cpus.size()));
   const std::string& origin = options.workers.origin;
@@ -44,7 +45,8 @@ Sourced<int> count_unlimited(const options::Options& options, const std::optiona
   }
   if (wanted && !asks_for_gpus(options)) return *wanted;
   if (gpus > 0) return share_out_gpus("default", options, snapshot, devices);
-  return {1, "default: no GPU visible"};
+  const Sourced<int> asked = asked_tasks_here(allocation, snapshot);
+  return asked.value > 0 ? asked : Sourced<int>{1, "default: no GPU visible"};
 }
 
 // Reports whether PBS set it: it gives the CPUs of a whole chunk in OMP_NUM_THREADS, the same as in NCPUS,
@@ -104,6 +106,8 @@ std::string slurm_hint(const allocation::Allocation& allocation, const facts::Sn
   const int each = allocation.cpus_on_node.value / std::max(1, tasks_on_this_host(allocation));
   const bool by_srun = allocation.style.value != allocation::LaunchStyle::alone &&
                        !facts::find_variable(snapshot, allocation::k_front_end_variable);
+  if (!by_srun && allocation.cpus_on_node.value > 1 && allocation.cpus_on_node.value >= workers)
+    return "widen the CPU mask in which ddprun was started (taskset, a container)";
   if (!by_srun) return fmt::format("ask the job for more CPUs: #SBATCH --cpus-per-task={}", workers);
   if (each < workers) {
     return fmt::format(
@@ -152,6 +156,20 @@ std::string widen_hint(const allocation::Allocation& allocation, const facts::Sn
 
 }  // namespace
 
+Sourced<int> asked_tasks_here(const allocation::Allocation& allocation, const facts::Snapshot& snapshot) {
+  if (!allocation::asks_for_several(allocation)) return {};
+  const allocation::Host* const own = allocation::find_own_host(allocation);
+  const std::string& host = own != nullptr && !own->name.empty() ? own->name : snapshot.host.name;
+  const int tasks = allocation::count_asked_tasks(allocation.asked_tasks->value, host);
+  return {tasks, fmt::format("tasks of the job ({})", allocation.asked_tasks->origin)};
+}
+
+bool is_for_tasks(const allocation::Allocation& allocation, const options::Options& options,
+                  const placement::VisibleDevices& devices) {
+  return options.workers.kind == options::WorkersKind::unset && !one_a_task(allocation) &&
+         !allocation.place_workers && devices.entries.empty();
+}
+
 int tasks_on_this_host(const allocation::Allocation& allocation) {
   if (allocation.tasks_here.value > 0) return allocation.tasks_here.value;
   const allocation::Host* const own = allocation::find_own_host(allocation);
@@ -168,7 +186,7 @@ Sourced<int> count_workers(const allocation::Allocation& allocation, const optio
     check_gpus_of_tasks(allocation, options, snapshot, devices);
     return {1, allocation.style.origin};
   }
-  Sourced<int> count = count_unlimited(options, allocation.place_workers, snapshot, devices);
+  Sourced<int> count = count_unlimited(allocation, options, snapshot, devices);
   check_gpus_of_workers(count, options, snapshot, devices);
   if (count.value > options::k_max_workers) {
     throw UsageError(fmt::format("{} would start {} on {}, more than {}", count.origin,
@@ -288,6 +306,21 @@ std::optional<allocation::Notice> find_unused_count(const allocation::Allocation
   return allocation::Notice{
       fmt::format("{} has no effect: the scheduler started one ddprun per worker", options.workers.origin),
       "to let ddprun start the workers of a node: srun --ntasks-per-node=1 ..."};
+}
+
+std::optional<allocation::Notice> find_other_tasks(const allocation::Allocation& allocation,
+                                                   const options::Options& options,
+                                                   const facts::Snapshot& snapshot,
+                                                   const placement::VisibleDevices& devices, int workers) {
+  const Sourced<int> asked = asked_tasks_here(allocation, snapshot);
+  const bool by_gpus = options.workers.kind == options::WorkersKind::unset && !devices.entries.empty();
+  if (!by_gpus || one_a_task(allocation) || asks_for_gpus(options) || asked.value < 2 ||
+      asked.value == workers)
+    return std::nullopt;
+  return allocation::Notice{
+      fmt::format("the job asks for {} on {} ({}), but one worker is started for each GPU: {}",
+                  count_of(asked.value, "task"), snapshot.host.name, allocation.asked_tasks->origin, workers),
+      fmt::format("--nproc-per-node {} starts one for each task", asked.value)};
 }
 
 namespace {

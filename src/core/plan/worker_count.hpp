@@ -18,9 +18,17 @@ int tasks_on_this_host(const allocation::Allocation& allocation);
 // Returns the source of the number of tasks, for one ddprun per task.
 const std::string& tasks_origin(const allocation::Allocation& allocation);
 
+// Returns the tasks that the job's script asked for on this host; 0 if it asked for none, or for one a host.
+Sourced<int> asked_tasks_here(const allocation::Allocation& allocation, const facts::Snapshot& snapshot);
+// Reports whether those tasks decide how many workers this agent has, as far as they are known: it sees no
+// GPU, and neither the user nor the place of this node gives a number.
+bool is_for_tasks(const allocation::Allocation& allocation, const options::Options& options,
+                  const placement::VisibleDevices& devices);
+
 // Counts one worker for each task if the scheduler started those; else what --nproc-per-node says, else one
-// for each --gpus-per-worker GPUs this process may use, else 1. Throws Error if GPUs are asked for and none
-// is visible, and for more than k_max_workers; UsageError if the GPUs cannot be shared out as asked for.
+// for each --gpus-per-worker GPUs this process may use, else for each task of the job's script, else 1.
+// Throws Error if GPUs are asked for and none is visible, and for more than k_max_workers; UsageError if the
+// GPUs cannot be shared out as asked for.
 Sourced<int> count_workers(const allocation::Allocation& allocation, const options::Options& options,
                            const facts::Snapshot& snapshot, const placement::VisibleDevices& devices);
 
@@ -42,6 +50,11 @@ Sourced<int> threads_of_bindings(const allocation::Allocation& allocation, const
 // Return a notice if a count is odd, with a hint how to get what was probably meant.
 std::optional<allocation::Notice> find_unused_count(const allocation::Allocation& allocation,
                                                     const options::Options& options);
+// Returns a notice for a job that asked for several tasks, but not for as many as its GPUs get workers.
+std::optional<allocation::Notice> find_other_tasks(const allocation::Allocation& allocation,
+                                                   const options::Options& options,
+                                                   const facts::Snapshot& snapshot,
+                                                   const placement::VisibleDevices& devices, int workers);
 // Returns a notice if the user set OMP_NUM_THREADS and a worker has fewer CPUs; two threads a core are a
 // choice if the core has two hardware threads.
 std::optional<allocation::Notice> find_many_threads(const allocation::Allocation& allocation,

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "allocation/asked_tasks.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "options/options.hpp"
 
 namespace ddprun::plan {
 
@@ -310,10 +312,11 @@ void introduce_local_peers(const Announcements& announcements, std::vector<Assig
   }
 }
 
-// Returns "4(x2),3" for 4, 4, 3.
-std::string write_counts(const std::map<int, int>& workers_by_node) {
+}  // namespace
+
+std::string write_counts(const std::vector<int>& workers_of_nodes) {
   std::vector<std::pair<int, int>> runs;  // workers, nodes in a row
-  for (const auto& [node, workers] : workers_by_node) {
+  for (const int workers : workers_of_nodes) {
     if (runs.empty() || runs.back().first != workers) runs.emplace_back(workers, 0);
     ++runs.back().second;
   }
@@ -325,12 +328,23 @@ std::string write_counts(const std::map<int, int>& workers_by_node) {
   return text.size() <= k_max_counts_text ? text : std::string();
 }
 
-}  // namespace
+void settle_tasks(Announcements& announcements) {
+  const auto is_open = [](const Announcement& each) { return each.for_tasks; };
+  const auto tells = [](const Announcement& each) { return !each.asked_tasks.empty(); };
+  const auto told = std::ranges::find_if(announcements, tells);
+  if (told == announcements.end() || !std::ranges::all_of(announcements, is_open)) return;
+  const auto asked = allocation::parse_asked_tasks(told->asked_tasks, printable(told->host));
+  for (Announcement& each : announcements) {
+    const int tasks = allocation::count_asked_tasks(asked, each.host);
+    if (tasks > 0) each.workers = std::min(tasks, options::k_max_workers);
+  }
+}
 
 WorldPlan make_world_plan(const Announcements& announced, Gaps gaps) {
   if (announced.empty()) throw Error("no ddprun process announced itself");
   if (gaps == Gaps::refused) check_agents(announced);
   Announcements announcements = announced;
+  settle_tasks(announcements);
   settle_style(announcements);
   settle_nodes(announcements);
   if (gaps == Gaps::closed) close_gaps(announcements);
@@ -350,7 +364,9 @@ WorldPlan make_world_plan(const Announcements& announced, Gaps gaps) {
       announcements.front().fixed_rank ? lay_out_fixed(announcements) : lay_out_by_node(announcements);
   const bool several =
       std::ranges::any_of(announcements, [](const Announcement& each) { return each.workers > 1; });
-  const std::string counts = write_counts(workers_by_node);
+  std::vector<int> of_nodes;
+  for (const auto& [node, workers] : workers_by_node) of_nodes.push_back(workers);
+  const std::string counts = write_counts(of_nodes);
   for (std::size_t i = 0; i < announcements.size(); ++i) {
     const Announcement& announcement = announcements[i];
     Assignment& assignment = world.assignments.emplace_back();

@@ -46,12 +46,15 @@ struct Announcement {
   std::string cpus;                    // its affinity mask, "0-63"; empty: it binds nothing
   std::vector<LocalPeerWorker> local_workers;  // set where it stands for one task of several on its host
   facts::PythonFacts python;  // Python of its workers; empty if they run something else or nobody looked
-  bool counted = false;       // `workers` follows from what this host has, not from a number of the user's
-  std::string missing_gpus;   // VisibleDevices::missing
-  int relay_port = 0;         // port at which relays to the store reach it; 0: none
-  std::string stage_door;     // address at which it serves copies (staging::Server); empty: none
-  int pid = 0;                // process number of this agent; 0: not known
-  int successor_port = 0;     // port at which it listens if it has to coordinate; 0: none
+  bool for_tasks = false;     // NodeProposal::for_tasks: where every agent's is set, asked_tasks decide
+  std::string
+      asked_tasks{};         // allocation::write_asked_tasks, from the coordinator's agent; empty: none known
+  bool counted = false;      // `workers` follows from what this host has, not from a number of the user's
+  std::string missing_gpus;  // VisibleDevices::missing
+  int relay_port = 0;        // port at which relays to the store reach it; 0: none
+  std::string stage_door;    // address at which it serves copies (staging::Server); empty: none
+  int pid = 0;               // process number of this agent; 0: not known
+  int successor_port = 0;    // port at which it listens if it has to coordinate; 0: none
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 
@@ -111,6 +114,11 @@ struct WorldPlan {
 // Handling of gaps in the numbers of nodes, ranks and local ranks, which a launch that continues without some
 // agents has. Closed, the numbers follow each other again, in the same order.
 enum class Gaps { refused, closed };
+
+// Gives every agent the workers that the job's tasks on its host ask for, if they decide on all hosts.
+void settle_tasks(std::vector<Announcement>& announcements);
+// Returns "4(x2),3" for 4, 4, 3.
+std::string write_counts(const std::vector<int>& workers_of_nodes);
 
 // Checks the announcements against each other and lays out ranks: node order, then local rank; with fixed
 // ranks, the scheduler's. Throws Error naming the host for gaps, duplicates or agents that disagree.

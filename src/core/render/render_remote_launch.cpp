@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "render/render_json.hpp"
 
 #include "allocation/hostlist.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "plan/world_plan.hpp"
 #include "render/render_time_limit.hpp"
 #include "render/text_table.hpp"
 #include "version_number.hpp"
@@ -35,10 +38,13 @@ std::int64_t nodes_of(const selflaunch::SelfLaunchPlan& plan) {
 }
 
 std::int64_t world_size(const selflaunch::SelfLaunchPlan& plan) {
-  return nodes_of(plan) * plan.workers.value;
+  const std::vector<int>& each = plan.workers_of_nodes;
+  return each.empty() ? nodes_of(plan) * plan.workers.value
+                      : std::accumulate(each.begin(), each.end(), std::int64_t{0});
 }
 
 std::string world_origin(const selflaunch::SelfLaunchPlan& plan) {
+  if (!plan.workers_of_nodes.empty()) return plan.workers.origin;
   return fmt::format("{}, if all have {}", count_of(nodes_of(plan), "node"),
                      count_of(plan.workers.value, "worker"));
 }
@@ -77,6 +83,8 @@ void show_remote_launcher(TextTable& table, const selflaunch::SelfLaunchPlan& pl
   table.heading("remote launcher");
   table.row("name", plan.remote_launcher.value, plan.remote_launcher.origin);
   table.row("environment", task_text(plan.task));
+  if (plan.launcher_args.known())
+    table.row("arguments", shell_quote(plan.launcher_args.value), plan.launcher_args.origin);
   for (std::size_t i = 0; i < std::min(plan.commands.size(), k_commands_shown); ++i) {
     table.row(plan.commands[i].host.empty() ? "command" : plan.commands[i].host,
               shell_quote(plan.commands[i].words));
@@ -94,7 +102,9 @@ void show_workers(TextTable& table, const selflaunch::SelfLaunchPlan& plan) {
     table.row("on each node", "decided on each node", plan.workers.origin);
     return;
   }
-  table.row("on each node", std::to_string(plan.workers.value), plan.workers.origin);
+  const std::vector<int>& each = plan.workers_of_nodes;
+  table.row("on each node", each.empty() ? std::to_string(plan.workers.value) : plan::write_counts(each),
+            plan.workers.origin);
   table.row("world size", std::to_string(world_size(plan)), world_origin(plan));
 }
 
@@ -148,7 +158,11 @@ std::string render_json(const selflaunch::SelfLaunchPlan& plan, const facts::Sna
   json["time_limit"] = time_limit_json(plan.allocation, limit, snapshot);
   json["remote_launcher"] = remote_launcher_json(plan);
   const bool known = plan.workers.value != 0;
-  json["workers_per_node"] = with_origin(known ? Json(plan.workers.value) : Json(), plan.workers.origin);
+  const bool alike = known && plan.workers_of_nodes.empty();
+  json["workers_per_node"] = with_origin(alike   ? Json(plan.workers.value)
+                                         : known ? Json(plan.workers_of_nodes)
+                                                 : Json(),
+                                         plan.workers.origin);
   json["world_size"] =
       with_origin(known ? Json(world_size(plan)) : Json(), known ? world_origin(plan) : plan.workers.origin);
   json["notices"] = notices_json(plan.notices);

@@ -126,6 +126,8 @@ void describe_announcement(Fields& fields, plan::Announcement& announcement) {
   fields.optional("torch", announcement.python.torch);
   fields.optional("cpus", announcement.cpus);
   fields.optional("counted", announcement.counted);
+  fields.optional("for_tasks", announcement.for_tasks);
+  fields.optional("asked_tasks", announcement.asked_tasks);
   fields.optional("missing_gpus", announcement.missing_gpus);
   describe_local_workers(fields, announcement.local_workers);
   fields.optional("host_timeout", announcement.host_timeout, 1);

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
+#include "allocation/asked_tasks.hpp"
 #include "allocation/detection/detect.hpp"
 #include "allocation/detection/started.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "placement/devices.hpp"
 #include "plan/worker_count.hpp"
+#include "selflaunch/launcher_args.hpp"
 #include "selflaunch/remote_launcher_lines.hpp"
 
 namespace ddprun::selflaunch {
@@ -149,6 +152,21 @@ Sourced<int> expect_workers(const SelfLaunchPlan& plan, const options::Options& 
   return plan::count_workers(there, options, snapshot, placement::find_visible_devices(snapshot));
 }
 
+// Passes on the tasks that the script asked for, which the remote launcher's step or launch does not show.
+void pass_asked_tasks(SelfLaunchPlan& plan, const options::Options& options,
+                      const facts::Snapshot& snapshot) {
+  if (!allocation::asks_for_several(plan.allocation)) return;
+  const auto& asked = *plan.allocation.asked_tasks;
+  set_variable(plan, allocation::k_started_tasks_variable, allocation::write_asked_tasks(asked.value),
+               asked.origin);
+  std::vector<int> tasks = allocation::asked_tasks_of_hosts(plan.allocation);
+  tasks.resize(std::min(tasks.size(), plan.hosts.size() - static_cast<std::size_t>(plan.spares.value)));
+  const bool decide = plan.workers.value > 0 &&
+                      plan::is_for_tasks(plan.allocation, options, placement::find_visible_devices(snapshot));
+  if (decide && std::ranges::adjacent_find(tasks, std::not_equal_to<>()) != tasks.end())
+    plan.workers_of_nodes = std::move(tasks);
+}
+
 // Settles how many hosts have to take part. If the job continues without a host, its remote launcher has to
 // do so too.
 void settle_least_hosts(SelfLaunchPlan& plan, const options::Options& options) {
@@ -230,7 +248,9 @@ std::optional<SelfLaunchPlan> make_self_launch_plan(const facts::Snapshot& snaps
   plan.remote_launcher = choose_remote_launcher(plan, options, snapshot);
   settle_least_hosts(plan, options);
   plan.workers = expect_workers(plan, options, snapshot);
+  plan.launcher_args = read_launcher_args(options, plan.remote_launcher.value);
   find_remote_launcher(plan.remote_launcher.value).use(plan, options, snapshot);
+  pass_asked_tasks(plan, options, snapshot);
   return plan;
 }
 

@@ -44,6 +44,8 @@ struct SelfLaunchPlan {
   std::vector<plan::VariableChange>
       changes;           // to the environment of the agents and, where it passes, the remote launcher
   Sourced<int> workers;  // on each node, as far as this host tells; 0: it does not
+  Sourced<std::vector<std::string>> launcher_args;  // --launcher-args, within the command lines
+  std::vector<int> workers_of_nodes{};              // if they differ by the tasks of the job; else empty
   std::vector<allocation::Notice> notices;
 };
 

@@ -73,6 +73,11 @@ std::vector<std::string> with_arguments(std::vector<std::string> words, const fa
   return words;
 }
 
+Words with_launcher_args(const SelfLaunchPlan& plan, Words words) {
+  words.insert(words.end(), plan.launcher_args.value.begin(), plan.launcher_args.value.end());
+  return words;
+}
+
 void set_variable(SelfLaunchPlan& plan, const char* name, std::string value, std::string origin) {
   plan.changes.push_back({name, std::move(value), std::move(origin)});
 }
@@ -113,22 +118,23 @@ void use_mpiexec(SelfLaunchPlan& plan, const options::Options&, const facts::Sna
   const Mpiexec kind = program == snapshot.programs.end() ? Mpiexec::unknown : tell_mpiexec(program->second);
   if (kind == Mpiexec::open_mpi) {
     plan.task = TaskWay::lifeline;
-    plan.commands = {{{},
-                      {"mpiexec", "-n", count(plan), "--map-by", "ppr:1:node", "--bind-to", "none", "-x",
-                       allocation::k_front_end_variable, "-x", allocation::k_front_end_key_variable,
-                       own_file(snapshot), allocation::k_started_by_option, k_front_end_word},
-                      false}};
+    Words words = with_launcher_args(
+        plan, {"mpiexec", "-n", count(plan), "--map-by", "ppr:1:node", "--bind-to", "none", "-x",
+               allocation::k_front_end_variable, "-x", allocation::k_front_end_key_variable});
+    words.insert(words.end(), {own_file(snapshot), allocation::k_started_by_option, k_front_end_word});
+    plan.commands = {{{}, std::move(words), false}};
   } else if (kind == Mpiexec::pals) {
-    plan.commands = {
-        {{},
-         with_arguments({"mpiexec", "-n", count(plan), "--ppn", "1", "--cpu-bind", "none"}, snapshot),
-         false}};
+    plan.commands = {{{},
+                      with_arguments(with_launcher_args(plan, {"mpiexec", "-n", count(plan), "--ppn", "1",
+                                                               "--cpu-bind", "none"}),
+                                     snapshot),
+                      false}};
   } else if (kind == Mpiexec::hydra) {
-    plan.commands = {
-        {{},
-         with_arguments({"mpiexec", "-hosts", join(plan.hosts, ","), "-ppn", "1", "-n", count(plan)},
-                        snapshot),
-         false}};
+    plan.commands = {{{},
+                      with_arguments(with_launcher_args(plan, {"mpiexec", "-hosts", join(plan.hosts, ","),
+                                                               "-ppn", "1", "-n", count(plan)}),
+                                     snapshot),
+                      false}};
   } else if (is_of_openpbs(program->second)) {
     throw Error("the mpiexec on PATH is that of OpenPBS, which only starts jobs of SGI's MPI",
                 "leave out --launcher mpiexec, or load the MPI module of this site");
@@ -142,20 +148,29 @@ void use_mpiexec(SelfLaunchPlan& plan, const options::Options&, const facts::Sna
 void use_flux(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   set_variable(plan, allocation::k_started_remote_launcher_variable, plan.remote_launcher.value,
                plan.remote_launcher.origin);
-  plan.commands = {{{},
-                    with_arguments({"flux", "run", fmt::format("--nodes={}", count(plan)),
-                                    fmt::format("--ntasks={}", count(plan)), "--exclusive", "-o",
-                                    "cpu-affinity=off", "-o", "gpu-affinity=off"},
-                                   snapshot),
-                    false}};
+  plan.commands = {
+      {{},
+       with_arguments(with_launcher_args(plan, {"flux", "run", fmt::format("--nodes={}", count(plan)),
+                                                fmt::format("--ntasks={}", count(plan)), "--exclusive", "-o",
+                                                "cpu-affinity=off", "-o", "gpu-affinity=off"}),
+                      snapshot),
+       false}};
 }
 
 void use_blaunch(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   name_hosts(plan);
-  plan.commands = {{{}, with_arguments({"blaunch", "-z", join(plan.hosts, " ")}, snapshot), false}};
+  plan.commands = {
+      {{},
+       with_arguments(with_launcher_args(plan, {"blaunch", "-z", join(plan.hosts, " ")}), snapshot),
+       false}};
 }
 
 namespace {
+
+Words with_host(Words words, const std::string& host) {
+  words.push_back(host);
+  return words;
+}
 
 // Adds one command a host, with these words before it, that asks its front end what to do.
 template <class Line>
@@ -188,18 +203,23 @@ void start_by_input(SelfLaunchPlan& plan, const facts::Snapshot& snapshot, const
 void use_pbsdsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   plan.passes_exit_code = false;
   start_by_lifeline(plan, snapshot, [&](std::size_t i) {
-    return Words{"pbsdsh", "-n", std::to_string(line_of(snapshot, plan.hosts[i], i)), "--"};
+    Words words =
+        with_launcher_args(plan, {"pbsdsh", "-n", std::to_string(line_of(snapshot, plan.hosts[i], i))});
+    words.emplace_back("--");
+    return words;
   });
 }
 
 void use_pbs_tmrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
-  start_by_lifeline(plan, snapshot, [&](std::size_t i) { return Words{"pbs_tmrsh", plan.hosts[i]}; });
+  start_by_lifeline(plan, snapshot, [&](std::size_t i) {
+    return with_host(with_launcher_args(plan, {"pbs_tmrsh"}), plan.hosts[i]);
+  });
 }
 
 // Uses qrsh: Grid Engine's own daemon starts and ends it; needs control_slaves of the parallel environment.
 void use_qrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
-  start_by_input(plan, snapshot, [](const std::string& host, const Words& start) {
-    Words words{"qrsh", "-inherit", "-V", host};
+  start_by_input(plan, snapshot, [&](const std::string& host, const Words& start) {
+    Words words = with_host(with_launcher_args(plan, {"qrsh", "-inherit", "-V"}), host);
     words.insert(words.end(), start.begin(), start.end());
     return words;
   });
@@ -207,33 +227,28 @@ void use_qrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapsh
 
 // Uses oarsh, a wrapper around ssh that enters the job's cpuset on the other host.
 void use_oarsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
-  start_by_input(plan, snapshot, [](const std::string& host, const Words& start) {
-    return Words{"oarsh", "-T", "-x", host, shell_quote(start)};
+  start_by_input(plan, snapshot, [&](const std::string& host, const Words& start) {
+    Words words = with_host(with_launcher_args(plan, {"oarsh", "-T", "-x"}), host);
+    words.push_back(shell_quote(start));
+    return words;
   });
 }
 
 // Uses the lifeline, since it is not known whether pjrsh passes standard input.
 void use_pjrsh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
-  start_by_lifeline(plan, snapshot, [&](std::size_t i) { return Words{"pjrsh", plan.hosts[i]}; });
+  start_by_lifeline(plan, snapshot, [&](std::size_t i) {
+    return with_host(with_launcher_args(plan, {"pjrsh"}), plan.hosts[i]);
+  });
 }
 
 // Uses ssh without ControlMaster: a shared connection would outlive the ssh that is to end.
 void use_ssh(SelfLaunchPlan& plan, const options::Options&, const facts::Snapshot& snapshot) {
   refuse_granted_devices(plan, snapshot);
-  start_by_input(plan, snapshot, [](const std::string& host, const Words& start) {
-    return Words{"ssh",
-                 "-T",
-                 "-x",
-                 "-o",
-                 "BatchMode=yes",
-                 "-o",
-                 "ConnectTimeout=15",
-                 "-o",
-                 "ControlMaster=no",
-                 "-o",
-                 "ControlPath=none",
-                 host,
-                 shell_quote(start)};
+  start_by_input(plan, snapshot, [&](const std::string& host, const Words& start) {
+    Words words = with_launcher_args(plan, {"ssh", "-T", "-x"});
+    words.insert(words.end(), {"-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ControlMaster=no",
+                               "-o", "ControlPath=none", host, shell_quote(start)});
+    return words;
   });
 }
 

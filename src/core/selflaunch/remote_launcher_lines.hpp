@@ -17,6 +17,9 @@ bool knows_pbs(const facts::ProgramFacts& program);
 const std::string& own_file(const facts::Snapshot& snapshot);
 // Returns the words, this program's file and its arguments.
 std::vector<std::string> with_arguments(std::vector<std::string> words, const facts::Snapshot& snapshot);
+// Returns the words and those of --launcher-args. They come after ddprun's, as the last of an option given
+// twice counts; ssh, which takes the first, has them in front.
+std::vector<std::string> with_launcher_args(const SelfLaunchPlan& plan, std::vector<std::string> words);
 void set_variable(SelfLaunchPlan& plan, const char* name, std::string value, std::string origin);
 
 // Fill in commands, task and changes of a plan that has its allocation, hosts and remote launcher.

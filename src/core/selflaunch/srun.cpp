@@ -188,7 +188,7 @@ void use_srun(SelfLaunchPlan& plan, const options::Options& options, const facts
                plan.remote_launcher.origin);
   if (components == 1) {
     Words words{"srun"};
-    const Words more = srun_options(plan, snapshot, plan.hosts.size());
+    const Words more = with_launcher_args(plan, srun_options(plan, snapshot, plan.hosts.size()));
     words.insert(words.end(), more.begin(), more.end());
     follow_host_file(words, plan, snapshot);
     words.emplace_back("--input=0");
@@ -206,7 +206,8 @@ void use_srun(SelfLaunchPlan& plan, const options::Options& options, const facts
   for (int component = 0; component < components; ++component) {
     if (component > 0) words.emplace_back(":");
     words.push_back(fmt::format("--het-group={}", component));
-    const Words more = srun_options(plan, snapshot, nodes_of_component(snapshot, component));
+    const Words more =
+        with_launcher_args(plan, srun_options(plan, snapshot, nodes_of_component(snapshot, component)));
     words.insert(words.end(), more.begin(), more.end());
     words = with_arguments(std::move(words), snapshot);
   }

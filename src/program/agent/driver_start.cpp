@@ -29,7 +29,8 @@ void Driver::handle(const rendezvous::Start& start) {
   } catch (const Error& error) {
     return on_lost(error.what(), error.hint());
   }
-  if (std::exchange(plans_.node, plans_.attempt->node) != plans_.attempt->node) tell_task_style();
+  const auto before = std::exchange(plans_.node, plans_.attempt->node);
+  if (before->allocation.style.value != plans_.node->allocation.style.value) tell_task_style();
   life_.note_start();
   end_warm_up();
   say_new_notices();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agent/job_store.hpp"
+#include "allocation/asked_tasks.hpp"
 #include "os/process/reaper.hpp"
 #include "peers/authenticators.hpp"
 #include "peers/own_addresses.hpp"
@@ -15,6 +16,7 @@
 #include "plan/ports.hpp"
 #include "plan/rendezvous_plan.hpp"
 #include "render/render_plan.hpp"
+#include "rendezvous/codec.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "rendezvous/launch_key.hpp"
 #include "supervise/store_use.hpp"
@@ -116,6 +118,12 @@ plan::Announcement make_announcement(const plan::NodeProposal& node, const facts
   self.style_assumed = node.allocation.style_assumed;
   self.workers = node.workers.value;
   self.counted = node.options.workers.kind != options::WorkersKind::number && !per_task;
+  self.for_tasks = node.for_tasks;
+  const bool tells_tasks = node.rendezvous.role == plan::RendezvousRole::coordinator &&
+                           allocation::asks_for_several(node.allocation);
+  if (tells_tasks) self.asked_tasks = allocation::write_asked_tasks(node.allocation.asked_tasks->value);
+  // Cut off, it would be wrong.
+  if (self.asked_tasks.size() > rendezvous::k_max_text) self.asked_tasks.clear();
   if (node.rendezvous.agents > 1) self.missing_gpus = node.missing_gpus;
   self.role = node.options.role.value;
   self.max_restarts = node.options.max_restarts.value;

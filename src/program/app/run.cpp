@@ -223,6 +223,7 @@ void ask_libraries(facts::Snapshot& snapshot, const options::Options& options) {
 
 // Reports whether the notice is shown for all hosts at once, when they have met.
 bool waits_for_others(const plan::NodeProposal& node, const allocation::Notice& notice) {
+  if (!node.crowded.empty() && notice.what == node.crowded) return true;
   return node.rendezvous.agents > 1 && !node.missing_gpus.empty() &&
          notice == plan::describe_missing_gpus(node.host, node.missing_gpus);
 }
@@ -334,6 +335,7 @@ int capture(facts::Snapshot& snapshot, options::Options& options, facts::Environ
 
 plan::NodeProposal propose_here(facts::Snapshot& snapshot, const options::Options& options,
                                 allocation::Allocation allocation, os::CoreClaims& claims) {
+  if (options.snapshot_file.empty()) probes::ask_for_tasks(allocation, options, snapshot);
   plan::NodeProposal node = plan::propose(snapshot, options, std::move(allocation));
   const bool of_this_host = options.snapshot_file.empty();
   if (of_this_host && options.topology.empty())

@@ -3,7 +3,9 @@
 #include "allocation/detection/detect.hpp"
 #include "allocation/detection/started.hpp"
 #include "command_line/option_rows.hpp"
+#include "options/shell_words.hpp"
 #include "output/log_layout.hpp"
+#include "selflaunch/launcher_args.hpp"
 #include "selflaunch/remote_launcher.hpp"
 
 namespace ddprun::command_line {
@@ -91,6 +93,11 @@ constexpr OptionEntry k_program_and_workers[] = {
                  choice_from(given, selflaunch::remote_launcher_names());
                  draft.remote_launcher = given;
                }),
+    value("launcher-args", "WORDS", own, workers,
+          "further options of the remote launcher, as one word that is split as a shell does",
+          [](Draft&, const Given& given) {
+            options::split_shell_words(given.value, given.origin, selflaunch::k_launcher_args_hint);
+          }),
     word_value("scheduler", "NAME", "flux slurm pbs lsf sge oar pjm mpi none", own, workers,
                "scheduler that defines the job layout: flux, slurm, pbs, lsf, sge, oar, pjm, mpi or none "
                "(default: detected)",

@@ -9,6 +9,7 @@
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/schedulers/job_end.hpp"
 #include "allocation/schedulers/slurm_place.hpp"
+#include "allocation/schedulers/slurm_tasks.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "os/clock.hpp"
@@ -18,6 +19,8 @@
 #include "os/machine/capture_python.hpp"
 #include "os/process/ask_program.hpp"
 #include "os/process/child_call.hpp"
+#include "placement/devices.hpp"
+#include "plan/worker_count.hpp"
 #include "supervise/store_use.hpp"
 
 namespace ddprun::probes {
@@ -106,6 +109,17 @@ void ask_for_job_time(allocation::Allocation& allocation, facts::Snapshot& snaps
   for (const std::string& line : split(os::ask_program(words, k_slurm_limit), '\n')) {
     if (line.starts_with("KillWait")) snapshot.files[std::string(allocation::k_slurm_config)] = line + "\n";
   }
+}
+
+void ask_for_tasks(allocation::Allocation& allocation, const options::Options& options,
+                   const facts::Snapshot& snapshot) {
+  if (!allocation::lacks_asked_tasks(allocation, snapshot) ||
+      !plan::is_for_tasks(allocation, options, placement::find_visible_devices(snapshot)))
+    return;
+  const std::string shown =
+      os::ask_program(allocation::job_question(allocation), k_slurm_limit, allocation::k_most_shown);
+  if (auto asked = allocation::parse_shown_tasks(shown, allocation, snapshot))
+    allocation.asked_tasks = std::move(asked);
 }
 
 std::optional<allocation::ShownJob> ask_for_job(const allocation::Allocation& allocation) {

@@ -27,6 +27,11 @@ void ask_slurm_for_end(facts::Snapshot& snapshot);
 // configuration, as allocation::k_slurm_config among the files of the snapshot.
 void ask_for_job_time(allocation::Allocation& allocation, facts::Snapshot& snapshot);
 
+// Asks Slurm for the tasks that the job's script asked for, on the first agent of a step that has its own
+// number: the coordinator tells the others. Left as they are if slurmctld does not answer within two seconds.
+void ask_for_tasks(allocation::Allocation& allocation, const options::Options& options,
+                   const facts::Snapshot& snapshot);
+
 // Returns what Slurm or PBS shows of the job; nothing if it does not answer within two seconds.
 std::optional<allocation::ShownJob> ask_for_job(const allocation::Allocation& allocation);
 

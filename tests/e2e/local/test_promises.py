@@ -45,6 +45,8 @@ OPTIONS = {
     "--hosts": (["--hosts", "n1,n2"], "json:remote_launcher.hosts=['n1', 'n2']"),
     "--hostfile": (["--hostfile", "hosts"], "json:remote_launcher.hosts=['n1', 'n2']"),
     "--launcher": (["--hosts", "n1,n2", "--launcher", "ssh"], "json:remote_launcher.name.origin=--launcher"),
+    # what they do: test_selflaunch_ssh.py, slurm/test_asked_tasks.py, pbs/test_asked_tasks.py
+    "--launcher-args": (["--hosts", "n1,n2", "--launcher-args=-n", *TRUE], "ddprun sets -n of ssh itself"),
     "--scheduler": (["--scheduler", "none"], "json:allocation.scheduler.value=none"),
     "--role": (["--role", "trainer", *SHOW, "echo $ROLE_NAME"], "trainer"),
     "--virtual-local-rank": (["--nproc-per-node", "2", "--virtual-local-rank", *SHOW, "echo $LOCAL_RANK of 2"],

@@ -244,6 +244,28 @@ def test_mpiexec(reachable, directory, kind):
     assert {worker["OF_THE_SHELL"] for worker in evidence.workers(directory)} == {"x y"}
 
 
+@pytest.mark.parametrize(("kind", "words"), [
+    ("mpiexec.hydra", "-genv OF_THE_WORDS 'x y'"), ("mpiexec.openmpi", "-x OF_THE_WORDS='x y'")])
+def test_mpiexec_with_words_of_the_user_s(reachable, directory, kind, words):
+    environment = environment_of(reachable, directory, kind)
+    result = reachable["a"].run(["ddprun", "--hosts", "a,b", "--launcher", "mpiexec", "--launcher-args", words, PRINT,
+                                 str(directory)], env=environment)
+    assert result.code == 0, str(result)
+    assert places(directory) == [("a", "0"), ("b", "1")], str(result)
+    if kind == "mpiexec.hydra":  # under Open MPI the agents' environment is the front end's, whatever mpirun passes
+        assert {worker["OF_THE_WORDS"] for worker in evidence.workers(directory)} == {"x y"}
+
+
+def test_ssh_with_words_of_the_user_s(reachable, directory):
+    result = reachable["a"].run(["ddprun", "--hosts", "a,b", "--launcher-args", f"-E '{directory}/of ssh' -o LogLevel=DEBUG",
+                                 PRINT, str(directory)])
+    assert result.code == 0, str(result)
+    assert places(directory) == [("a", "0"), ("b", "1")], str(result)
+    assert "Sending command" in (directory / "of ssh").read_text(), str(result)
+    refused = reachable["a"].run(["ddprun", "--hosts", "a,b", "--launcher-args", "-o ControlPath=x", PRINT, str(directory)])
+    assert refused.code == 2 and "ddprun sets controlpath of ssh itself" in refused.stderr, str(refused)
+
+
 @pytest.fixture
 def only_on_a(reachable, directory):
     """A folder that is empty on the other hosts."""

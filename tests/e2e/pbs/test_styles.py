@@ -40,10 +40,18 @@ def test_self_launch(cluster, ssh_daemons, directory, launcher):
     assert {worker["OF_THE_SCRIPT"] for worker in evidence.workers(directory)} == {"1"}
 
 
+@pytest.mark.parametrize(("launcher", "words"), [("pbsdsh", "-v"), ("pbs_tmrsh", "-l tester"), ("ssh", "-v")])
+def test_words_of_the_user_s_for_the_remote_launcher(cluster, ssh_daemons, directory, launcher, words):
+    script = f"cd $PBS_O_WORKDIR; ddprun --launcher {launcher} --launcher-args='{words}' --nproc-per-node 1 {PRINT} ."
+    result = cluster.submit(directory, script, *TWO_HOSTS).wait()
+    assert result.code == 0, str(result)
+    assert places(directory) == [("p1", "0", "2"), ("p2", "1", "2")], str(result)
+
+
 @pytest.mark.parametrize("launcher", WITH_MPIEXEC)
 def test_mpiexec_with_the_node_file(cluster, ssh_daemons, directory, launcher):
     line = mpiexec_line(launcher)
-    result = cluster.submit(directory, f"{line} ddprun --nnodes 2 {PRINT} {directory}", *TWO_HOSTS).wait()
+    result = cluster.submit(directory, f"{line} ddprun --nproc-per-node 1 --nnodes 2 {PRINT} {directory}", *TWO_HOSTS).wait()
     assert result.code == 0, str(result)
     assert places(directory) == [("p1", "0", "2"), ("p2", "1", "2")], str(result)
 

@@ -65,6 +65,16 @@ def test_fewer_nodes_than_the_job_s_have_their_own_gpus(cluster, directory):
         (host, local) for host in ("n1", "n2") for local in range(4)], output
 
 
+def test_words_of_the_user_s_for_srun(cluster, directory):
+    line = "ddprun --launcher-args \"--export=ALL,OF_THE_WORDS='x y' --cpu-bind=none\""
+    code, output = batch(cluster, directory, ["-N2"], f"{line} {PRINT} {directory}")
+    assert code == 0, output
+    assert {worker["OF_THE_WORDS"] for worker in evidence.workers(directory)} == {"x y"}, output
+    code, output = batch(cluster, directory, ["-N2"], f"ddprun --launcher-args=--wait=5 {PRINT} {directory}", "refused")
+    assert code == 2, output
+    assert "--launcher-args cannot have '--wait=5': ddprun sets --wait of srun itself: it decides how long" in output
+
+
 def test_salloc_on_the_submit_host(cluster, directory):
     result = cluster.run("salloc", "-N2", "ddprun", PRINT, str(directory))
     assert result.code == 0, str(result)

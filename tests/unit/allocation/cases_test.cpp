@@ -60,6 +60,8 @@ json render(const Allocation& allocation) {
   put(out, "task_rank", allocation.task_rank.value, allocation.task_rank.origin);
   put(out, "task_local", allocation.task_local.value.value, allocation.task_local.origin);
   put(out, "tasks_here", allocation.tasks_here.value, allocation.tasks_here.origin);
+  if (const auto& asked = allocation.asked_tasks)
+    put(out, "asked_tasks", render_hosts(asked->value), asked->origin);
   put(out, "cpus_on_node", allocation.cpus_on_node.value, allocation.cpus_on_node.origin);
   if (allocation.end_time) put(out, "end_time", allocation.end_time->value, allocation.end_time->origin);
   if (const auto& ports = allocation.reserved_ports)

@@ -40,9 +40,14 @@ TEST_CASE("numbers that the user gave may differ") {
   given.counted = false;
   CHECK(find_unlike_gpus({on("n1", 4), given}).empty());
   CHECK(find_unlike_gpus({on("n1", 4), on("n2", 4)}).empty());
+  Announcement first = on("n1", 2), second = on("n2", 1);
+  second.for_tasks = true;  // it sees no GPU
+  CHECK(find_unlike_gpus({first, second}).size() == 1);
+  first.for_tasks = true;  // the job asked for 3 tasks
+  CHECK(find_unlike_gpus({first, second}).empty());
 }
 
-TEST_CASE("hosts with more workers than CPUs are named, but for the coordinator's, which has said so") {
+TEST_CASE("hosts with more workers than CPUs are named, all in one sentence") {
   const auto bound = [](const std::string& host, int workers, const std::string& cpus) {
     Announcement announcement = on(host, workers);
     announcement.cpus = cpus;
@@ -51,8 +56,8 @@ TEST_CASE("hosts with more workers than CPUs are named, but for the coordinator'
   const auto notice = find_crowded_hosts({bound("n1", 2, "0"), bound("n2", 2, "0"), bound("n3", 2, "4"),
                                           bound("n4", 4, "0-1"), bound("n5", 2, "0-1")});
   REQUIRE(notice);
-  CHECK(notice->what == "2 workers share 1 CPU on n[2-3], 4 workers share 2 CPUs on n4");
+  CHECK(notice->what == "2 workers share 1 CPU on n[1-3], 4 workers share 2 CPUs on n4");
   CHECK(notice->hint ==
         "request more CPUs for each task or node (--cpus-per-task under Slurm), or start fewer workers");
-  CHECK_FALSE(find_crowded_hosts({bound("n1", 2, "0"), bound("n2", 2, "0-1"), bound("n3", 2, "")}));
+  CHECK_FALSE(find_crowded_hosts({bound("n1", 2, "0-3"), bound("n2", 2, "0-1"), bound("n3", 2, "")}));
 }

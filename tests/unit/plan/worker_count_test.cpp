@@ -267,6 +267,10 @@ TEST_CASE("in a step that ddprun started itself only the job can give more CPUs"
   started.environment["DDPRUN_FRONT_END"] = "10.0.0.1:4000/8f3c";
   CHECK(find_crowded_cores(slurm, started, "n1", 2)->hint ==
         "ask the job for more CPUs: #SBATCH --cpus-per-task=2");
+  slurm.cpus_on_node.value = 2;  // the job has what it needs: something else keeps ddprun from it
+  CHECK(find_crowded_cores(slurm, started, "n1", 1) ==
+        allocation::Notice{"the worker has a single core of the 2 CPUs granted on n1",
+                           "widen the CPU mask in which ddprun was started (taskset, a container)"});
 }
 
 TEST_CASE("a single core of more that were granted is worth a remark") {

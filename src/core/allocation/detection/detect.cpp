@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "allocation/asked_tasks.hpp"
 #include "allocation/detection/hidden_job.hpp"
 #include "allocation/detection/left_over.hpp"
 #include "allocation/detection/started.hpp"
@@ -170,6 +171,13 @@ void check_hosts_followed(const facts::Snapshot& snapshot, const PlaceOptions& o
               fmt::format("unset {}", k_front_end_variable));
 }
 
+// A step or an MPI launcher that the front end started has its own numbers in the place of the job's.
+void follow_started_tasks(const facts::Snapshot& snapshot, Allocation& allocation) {
+  const auto text = Variables(snapshot.environment).text(k_started_tasks_variable);
+  if (text && allocation.style.value == LaunchStyle::agent_per_node)
+    allocation.asked_tasks = sourced(parse_asked_tasks(text->value, text->origin), text->origin);
+}
+
 Allocation ask_detectors(const facts::Snapshot& snapshot, const PlaceOptions& options) {
   if (is_started(snapshot, options)) return parse_started(snapshot, options);
   if (has_listed_hosts(snapshot, options)) return parse_listed_hosts(snapshot, options);
@@ -199,6 +207,7 @@ Allocation detect_allocation(const facts::Snapshot& snapshot, const PlaceOptions
   if (!options.standalone) {
     Allocation allocation = ask_detectors(snapshot, options);
     check_hosts_followed(snapshot, options, allocation);
+    follow_started_tasks(snapshot, allocation);
     add_given_secrets(snapshot, allocation);
     return allocation;
   }

@@ -17,7 +17,7 @@ namespace ddprun::allocation {
 
 namespace {
 
-constexpr std::array<const char*, 11> k_variables{k_started_umask_variable,
+constexpr std::array<const char*, 12> k_variables{k_started_umask_variable,
                                                   k_front_end_variable,
                                                   k_front_end_key_variable,
                                                   k_started_hosts_variable,
@@ -27,6 +27,7 @@ constexpr std::array<const char*, 11> k_variables{k_started_umask_variable,
                                                   k_cpus_per_task_variable,
                                                   k_started_terminal_variable,
                                                   k_started_site_variable,
+                                                  k_started_tasks_variable,
                                                   k_started_streams_variable};
 constexpr const char* k_list_hint = "write host names separated by commas, as in n1,n2 or n[1-4]";
 constexpr const char* k_listed = "hosts";

@@ -7,6 +7,7 @@
 //   DDPRUN_NODE_RANK        this host among them; not set where an MPI launcher's rank shows it
 //   DDPRUN_JOB              "pbs/123.server": the job that has these hosts; "hosts" if the user listed them
 //   DDPRUN_REMOTE_LAUNCHER  "ssh": the program that started it
+//   DDPRUN_TASKS            "2*n[1-2] 1*n3": the tasks that the job's script asked for on each host
 //   DDPRUN_UMASK            "077": the front end's, which MPI launchers do not pass on
 //   DDPRUN_TERMINAL         "1": what is typed at the front end's terminal reaches rank 0
 //   DDPRUN_SITE_FILE        what the file of --site FILE says, which the other hosts may not have
@@ -40,6 +41,8 @@ inline constexpr const char* k_started_streams_variable = "DDPRUN_OUTPUT_STREAMS
 inline constexpr const char* k_started_site_variable = "DDPRUN_SITE_FILE";
 // SLURM_CPUS_PER_TASK as it was before srun was told to give the agents all CPUs of the node.
 inline constexpr const char* k_cpus_per_task_variable = "DDPRUN_CPUS_PER_TASK";
+
+inline constexpr const char* k_started_tasks_variable = "DDPRUN_TASKS";
 
 // Reports whether it is one of the variables above.
 bool is_front_end_variable(std::string_view name);

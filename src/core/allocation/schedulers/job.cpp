@@ -18,6 +18,7 @@ void add_job(const Job& job, Allocation& allocation) {
   allocation.job_nodes = job.base.job_nodes;
   allocation.end_time = job.base.end_time;
   allocation.cpus_on_node = job.base.cpus_on_node;
+  allocation.asked_tasks = job.base.asked_tasks;
   allocation.secrets = job.base.secrets;
 }
 

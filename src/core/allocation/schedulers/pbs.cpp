@@ -51,6 +51,15 @@ void count_cpus(Pbs& pbs) {
       lines > *chunk ? sourced(lines, "lines of the node file") : sourced(static_cast<int>(*chunk), "NCPUS");
 }
 
+// Reads mpiprocs. Torque, which sets no NCPUS, has a line for each CPU (nodes=N:ppn=M).
+void read_asked_tasks(Pbs& pbs, const std::string& origin) {
+  if (!pbs.variables.has("NCPUS")) return;
+  std::vector<Host> asked;
+  for (std::size_t i = 0; i < pbs.file.hosts.size(); ++i)
+    asked.push_back({pbs.file.hosts[i], pbs.file.slots[i]});
+  pbs.job.base.asked_tasks = sourced(std::move(asked), origin);
+}
+
 void read_hosts(Pbs& pbs) {
   const std::string origin = pbs.variables.has("PBS_NODEFILE") ? "PBS_NODEFILE" : "node file of the job";
   const auto& files = pbs.snapshot.files;
@@ -63,6 +72,7 @@ void read_hosts(Pbs& pbs) {
   pbs.job.hosts = sourced(pbs.file.hosts, origin);
   pbs.job.own = find_host(pbs.file.hosts, pbs.snapshot.host.name);
   if (pbs.job.own) count_cpus(pbs);
+  read_asked_tasks(pbs, "mpiprocs in " + origin);
   pbs.job.base.job_nodes = sourced(static_cast<int>(pbs.file.hosts.size()), origin);
 }
 

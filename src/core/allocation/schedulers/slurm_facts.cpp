@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "allocation/hostlist.hpp"
 #include "allocation/manual.hpp"
+#include "allocation/number_list.hpp"
 #include "base/duration.hpp"
 #include "base/error.hpp"
 
@@ -28,6 +30,7 @@ void add_job(const Allocation& job, Allocation& allocation) {
   allocation.job_nodes = job.job_nodes;
   allocation.end_time = job.end_time;
   allocation.cpus_on_node = job.cpus_on_node;
+  allocation.asked_tasks = job.asked_tasks;
 }
 
 }  // namespace
@@ -42,6 +45,24 @@ SlurmFacts read_slurm_facts(const facts::Snapshot& snapshot, const PlaceOptions&
   return facts;
 }
 
+std::optional<Sourced<std::vector<Host>>> find_asked_tasks(const SlurmFacts& facts) {
+  const auto all = facts.variables.count("SLURM_NTASKS", 1);
+  const auto each = facts.variables.count("SLURM_NTASKS_PER_NODE", 1);
+  if ((!all && !each) || facts.job.components > 1) return std::nullopt;
+  std::vector<Host> hosts;
+  for (const std::string& host : facts.job.hosts) hosts.push_back({host, each ? each->value : 0});
+  const auto text = facts.variables.text("SLURM_TASKS_PER_NODE");
+  if (facts.context != SlurmContext::step && text) {
+    const std::vector<int> counts = expand_counts(text->value, text->origin);
+    const auto sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    if (counts.size() == hosts.size() && (!all || sum == all->value)) {
+      for (std::size_t i = 0; i < hosts.size(); ++i) hosts[i].tasks = counts[i];
+      return sourced(std::move(hosts), text->origin);
+    }
+  }
+  return each ? std::optional(sourced(std::move(hosts), each->origin)) : std::nullopt;
+}
+
 Allocation start_allocation(const SlurmFacts& facts) {
   Allocation allocation;
   allocation.scheduler = sourced(facts::Scheduler::slurm, facts.job.id.origin);
@@ -49,6 +70,7 @@ Allocation start_allocation(const SlurmFacts& facts) {
   allocation.job_nodes = facts.job.nodes;
   allocation.restart_count = facts.variables.count("SLURM_RESTART_COUNT", 0).value_or(by_default(0));
   allocation.end_time = facts.variables.number("SLURM_JOB_END_TIME", 0, k_last_time);
+  if (facts.context != SlurmContext::step) allocation.asked_tasks = find_asked_tasks(facts);
   if (facts.context != SlurmContext::shell)
     allocation.cpus_on_node = facts.variables.count("SLURM_CPUS_ON_NODE", 1).value_or(Sourced<int>{});
   apply_coordinator_flags(facts.options, allocation);
@@ -132,6 +154,7 @@ Allocation follow_foreign_place(const SlurmFacts& facts, const LaunchPlace& plac
   Job job;
   job.name = "job " + facts.job.id.value;
   job.base = start_allocation(facts);
+  job.base.asked_tasks = find_asked_tasks(facts);
   check_not_over(facts, job.base);
   job.hosts = sourced(facts.job.hosts, facts.job.hosts_origin);
   job.hosts_in_environment = !facts.job.hosts.empty();

@@ -26,6 +26,11 @@ struct SlurmFacts {
 // Throws Error for malformed variables and those of another job or step.
 SlurmFacts read_slurm_facts(const facts::Snapshot& snapshot, const PlaceOptions& options);
 
+// Returns the tasks that the job's script asked for on each host. Slurm sets SLURM_NTASKS or
+// SLURM_NTASKS_PER_NODE only then; SLURM_TASKS_PER_NODE without them is what would fit. In a step of srun all
+// of them are the step's, except SLURM_NTASKS_PER_NODE where the step does not give its own.
+std::optional<Sourced<std::vector<Host>>> find_asked_tasks(const SlurmFacts& facts);
+
 // Returns the fields that are the job's and those that flags may set in any launch.
 Allocation start_allocation(const SlurmFacts& facts);
 

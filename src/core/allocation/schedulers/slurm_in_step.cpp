@@ -157,6 +157,7 @@ Allocation describe_step(const SlurmFacts& facts, const StepLayout& layout) {
   const bool one_each = *std::max_element(layout.tasks.begin(), layout.tasks.end()) == 1;
   const std::string tasks = "SLURM_STEP_TASKS_PER_NODE";
   allocation.style = sourced(one_each ? LaunchStyle::agent_per_node : LaunchStyle::agent_per_task, tasks);
+  if (one_each) allocation.asked_tasks = find_asked_tasks(facts);
   allocation.step_id = sourced(std::to_string(*find_normal_step(facts.variables)), "SLURM_STEP_ID");
   if (facts.options.run_id) allocation.instance = *facts.options.run_id;
   allocation.hosts.origin = "SLURM_STEP_NODELIST";

@@ -263,9 +263,10 @@ std::string Coordinator::disagreement(const Join& join) const {
 void Coordinator::form_world(TimePoint now) {
   last_call_.reset();
   choose_participants();
-  const std::vector<plan::Announcement> announcements = members_.announcements();
+  std::vector<plan::Announcement> announcements = members_.announcements();
   const bool whole = announcements.size() == agents_.size();
   try {
+    plan::settle_tasks(announcements);
     world_ = plan::make_world_plan(announcements, whole ? plan::Gaps::refused : plan::Gaps::closed);
     const bool compare = settings_.nodes && !settings_.elastic;
     auto notice = compare ? plan::check_node_count(announcements, world_, *settings_.nodes) : std::nullopt;
