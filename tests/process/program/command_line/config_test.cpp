@@ -124,6 +124,7 @@ const std::map<std::string, std::string> k_values{
     {"hosts", R"("n1,n2")"},
     {"hostfile", R"("hosts")"},
     {"launcher", R"("ssh")"},
+    {"launcher-args", R"("--mpi=none")"},
     {"scheduler", R"("none")"},
     {"role", R"("trainer")"},
     {"rdzv-endpoint", R"("n1:29400")"},
