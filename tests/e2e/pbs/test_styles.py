@@ -9,6 +9,7 @@ import pytest
 
 from support import evidence, programs
 from support.hosts import wait_until
+from support.pbs_cluster import USER
 from support.programs import SCRIPTS
 
 PRINT = str(SCRIPTS / "print_env.py")
@@ -40,7 +41,7 @@ def test_self_launch(cluster, ssh_daemons, directory, launcher):
     assert {worker["OF_THE_SCRIPT"] for worker in evidence.workers(directory)} == {"1"}
 
 
-@pytest.mark.parametrize(("launcher", "words"), [("pbsdsh", "-v"), ("pbs_tmrsh", "-l tester"), ("ssh", "-v")])
+@pytest.mark.parametrize(("launcher", "words"), [("pbsdsh", "-v"), ("pbs_tmrsh", f"-l {USER}"), ("ssh", "-v")])
 def test_words_of_the_user_s_for_the_remote_launcher(cluster, ssh_daemons, directory, launcher, words):
     script = f"cd $PBS_O_WORKDIR; ddprun --launcher {launcher} --launcher-args='{words}' --nproc-per-node 1 {PRINT} ."
     result = cluster.submit(directory, script, *TWO_HOSTS).wait()
