@@ -284,8 +284,9 @@ void Coordinator::form_world(TimePoint now) {
 void Coordinator::tell_differences(const std::vector<plan::Announcement>& announcements) {
   if (auto notice = plan::find_unlike_python(announcements))
     actions_.push_back(ShowNotice{std::move(*notice)});
-  if (auto notice = plan::find_crowded_hosts(announcements))
-    actions_.push_back(ShowNotice{std::move(*notice)});
+  // A single agent has told it itself.
+  auto crowded = settings_.agents > 1 ? plan::find_crowded_hosts(announcements) : std::nullopt;
+  if (crowded) actions_.push_back(ShowNotice{std::move(*crowded)});
   for (allocation::Notice& notice : plan::find_unlike_gpus(announcements))
     actions_.push_back(ShowNotice{std::move(notice)});
 }
