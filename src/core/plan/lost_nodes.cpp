@@ -35,6 +35,14 @@ void check_spares(const NodeProposal& node) {
                    "give fewer spares, or more nodes");
 }
 
+bool may_be_started_again(const NodeProposal& node) {
+  const allocation::Allocation& allocation = node.allocation;
+  const bool of_a_job = !allocation.job_id.value.empty() && !allocation.place.known();
+  return node.options.max_restarts.value > 0 && !options::outlives_nodes(node.options) &&
+         node.rendezvous.agents > 1 && allocation.scheduler.value == facts::Scheduler::manual &&
+         allocation.launcher.value.empty() && !of_a_job;
+}
+
 namespace {
 
 // Returns a notice if the step was started without --no-kill. The hint names the job's --no-kill, too: no

@@ -34,6 +34,9 @@ struct CoordinatorSettings {
   bool succession = false;  // should the coordinator be lost, another agent takes over
   std::optional<Takeover> takeover;
   std::optional<ElasticNodes> elastic;
+  // Time for which a lost agent may come back to its place, where something or somebody may start it again.
+  // Each time uses one of max_restarts. If unset, or with `elastic`, no agent comes back.
+  std::optional<Milliseconds> return_timeout{};
   std::vector<std::string> peers;  // host names by agent index, empty where unknown; [own] is this host
   std::string version;             // version of ddprun
   std::string run_id;              // Assignment::run_id of all agents

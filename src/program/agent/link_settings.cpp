@@ -12,6 +12,7 @@
 #include "peers/authenticators.hpp"
 #include "peers/own_addresses.hpp"
 #include "plan/announced.hpp"
+#include "plan/lost_nodes.hpp"
 #include "plan/master_variables.hpp"
 #include "plan/ports.hpp"
 #include "plan/rendezvous_plan.hpp"
@@ -153,6 +154,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.failure = failure;
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.elastic = elastic_of(node);
+  if (plan::may_be_started_again(node)) settings.coordinator.return_timeout = rendezvous.join_timeout;
   settings.coordinator.succession = can_succeed(node);
   settings.coordinator.peers = rendezvous.peers;
   // The names of members are unknown before they join.

@@ -186,6 +186,7 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
     return any_failed_start() ? fail_start() : end_with(cause, now);
   }
   if (state_ != State::gathering && settings_.elastic) return join_late(connection, join, now);
+  if (state_ == State::stopping && come_back(connection, join, now)) return;
   if (state_ == State::gathering && join.failure && does_without(connection, join, now)) return;
   const auto place = state_ == State::gathering ? members_.find_place(join.announcement) : std::nullopt;
   if (!place) {
@@ -204,7 +205,7 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
   enter(place->place, connection, join, now);
   status_stale_ = true;
   if (join.failure) note_failed_start(now);
-  if (all_came()) return any_failed_start() ? fail_start() : form_world(now);
+  if (all_came()) return any_failed_start() ? fail_start() : form_world_again(now);
   begin_last_call(now);
 }
 
@@ -379,7 +380,10 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
     assignment.run_id = settings_.run_id;
     assignment.launch_id = settings_.launch_id;
     at(agent).succeeded = false;
-    send(agent, Start{std::move(assignment), policy_.longest_delay(), stage.of(agent)});
+    const Milliseconds pause =
+        std::max(policy_.longest_delay(),
+                 std::min(settings_.return_timeout.value_or(Milliseconds{0}), k_longest_pause));
+    send(agent, Start{std::move(assignment), pause, stage.of(agent)});
   }
   if (job_end_.warning) send_all(Warn{attempt_, *job_end_.warning});
   answers_.look_at(now);  // an agent that answers has begun
@@ -401,23 +405,6 @@ void Coordinator::open_store(TimePoint now) {
     open.clients.insert(open.clients.end(), addresses.begin(), addresses.end());
   }
   actions_.push_back(std::move(open));
-}
-
-void Coordinator::join_deadline_passed(TimePoint now) {
-  if (settings_.elastic && enough_nodes()) return form_world(now);
-  const std::vector<int> absent = members_.missing();
-  std::string text = fmt::format("gave up after {} waiting for {}", describe_duration(settings_.join_timeout),
-                                 describe_missing(absent, settings_.agents, settings_.peers));
-  std::vector<std::string> seen;
-  for (const int agent : absent) {
-    const std::string& error = members_.at({agent}).lost;
-    if (!error.empty() && seen.size() < k_max_refused_shown) seen.push_back(error);
-  }
-  for (const auto& [address, why] : refused_) {
-    seen.push_back(fmt::format("refused {}: {}", printable(address), why));
-  }
-  if (!seen.empty()) text += "; " + join(seen, "; ");
-  finish({supervise::Cause::Kind::deadline, {}, 0, {}, text});
 }
 
 // ---- running and stopping
@@ -489,6 +476,11 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
     return;
   }
   if (is_outvoted(agent, sentence)) return;
+  if (may_return(agent)) {
+    changes_.push_back(sentence);
+    if (state_ == State::running) return begin_stop({attempt_}, now);
+    return state_ == State::stopping ? check_stopped(now) : restart_changed(now);
+  }
   if (settings_.elastic && goes_on_without(agent, sentence, now)) return;
   const std::string detail = too_few() ? sentence + "; " + describe_too_few() : sentence;
   end_with({supervise::Cause::Kind::agent_lost, {}, 0, host_of(agent), detail}, now);

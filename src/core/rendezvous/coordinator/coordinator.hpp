@@ -29,10 +29,10 @@
 // about an attempt that is over are late and ignored; who sends what no ddprun sends in that state is lost
 // (expected_messages.hpp).
 //
-// Which agents take part is chosen for each attempt (membership.hpp). Where the number of nodes is fixed, one
-// that is lost after Start ends the job. With MIN:MAX or spares it is a reason to start again with those that
-// are here, as is one that comes; that spends no restart, and a failure beside it counts as caused by it. One
-// that has not stopped its workers in time is not gone, and still ends the job: they might run on.
+// Which agents take part is chosen for each attempt (membership.hpp). Of a fixed number of nodes one that is
+// lost after Start ends the job, or is waited for if it may return. With MIN:MAX or spares all start again
+// with those that are here, as when one comes; that spends no restart, and a failure beside it counts as
+// caused by it. One that has not stopped its workers in time still ends the job: they might run on.
 // All are told of the others (roster.hpp). Of a split network only a majority goes on (quorum.hpp). One that
 // takes over begins the next attempt once no worker of the last one runs any more.
 // An agent that keeps its connection but does not answer is lost once others wait for it alone (answers.hpp).
@@ -90,7 +90,6 @@ class Coordinator {
  private:
   using State = CoordinatorState;
   using Agent = CoordinatorAgent;
-
   void handle(ConnectionId connection, const Join& join, TimePoint now);
   void handle(ConnectionId connection, const Probed& probed, TimePoint now);
   void handle(ConnectionId connection, const AttemptFailed& failed, TimePoint now);
@@ -172,6 +171,10 @@ class Coordinator {
   void finish_instead();
   void restart(TimePoint now);
   void restart_changed(TimePoint now);
+  bool may_return(AgentIndex agent) const;
+  bool come_back(ConnectionId connection, const Join& join, TimePoint now);
+  void await_return(const std::string& why, TimePoint now);
+  void form_world_again(TimePoint now);
   void next_attempt();
   void begin_attempt(TimePoint now);
   bool waits_to_restart() const { return state_ == State::opening && state_deadline_; }
@@ -230,16 +233,13 @@ class Coordinator {
   std::optional<TimePoint> killed_at_;     // then no worker of agents that were lost runs any more
   State status_state_ = State::gathering;  // state that status_since_ is about
   TimePoint alone_due_, status_since_, status_due_;
-  int connections_ = 0;  // most connections at a time to the store of this attempt
-  bool status_stale_ = true;
+  int probe_rounds_ = 0, connections_ = 0;  // the most at a time to the store of this attempt
 
   plan::WorldPlan world_;
   std::vector<std::string> changes_;  // reasons for a new world once all have stopped
-  bool told_differences_ = false, store_asked_ = false;
+  bool told_differences_ = false, store_asked_ = false, status_stale_ = true;
   std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_, status_shown_;
-  std::vector<std::string> candidates_;
-  int probe_rounds_ = 0;
   Attempt attempt_;
 
   std::optional<supervise::Failure> first_failure_;  // first of this attempt; settle_cause() may replace it
@@ -250,7 +250,7 @@ class Coordinator {
   std::optional<supervise::Cause> final_cause_;  // decided while stopping
   std::optional<supervise::Cause> late_cause_;   // cause to be used if a restart would be made after all
   std::vector<supervise::Failure> others_;
-  std::vector<std::string> remarks_;
+  std::vector<std::string> candidates_, remarks_;
   CoordinatorJobEnd job_end_;
   supervise::Cause ended_with_;
   std::size_t told_ = 0;  // agents that have been sent Finish

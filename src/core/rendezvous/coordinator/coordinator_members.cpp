@@ -8,12 +8,14 @@
 #include "rendezvous/coordinator/coordinator_events.hpp"
 #include "rendezvous/coordinator/stage_sources.hpp"
 #include "rendezvous/launch_failure.hpp"
+#include "rendezvous/waiting_text.hpp"
 
 namespace ddprun::rendezvous {
 
 namespace {
 
 constexpr std::size_t k_named_changes = 3;
+constexpr std::size_t k_max_seen_shown = 8;
 
 // Names some of the changes: several nodes may have been lost, or have come, before all workers had stopped.
 std::string name_some(std::vector<std::string> changes) {
@@ -69,6 +71,7 @@ void Coordinator::handle(ConnectionId, const Modules& modules, TimePoint) {
 void Coordinator::restart_changed(TimePoint now) {
   const std::string why = name_some(std::exchange(changes_, {}));
   next_attempt();
+  if (settings_.return_timeout && !settings_.elastic) return await_return(why, now);
   record(told::restart(attempt_, why + "; starting all workers again"));
   const int agents = std::min(static_cast<int>(members_.here().size()), members_.slots());
   const bool one_a_task = announced(settings_.own).fixed_rank.has_value();
@@ -170,6 +173,67 @@ bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence,
   else
     form_world(now);
   return true;
+}
+
+void Coordinator::join_deadline_passed(TimePoint now) {
+  if (settings_.elastic && enough_nodes()) return form_world(now);
+  const std::vector<int> absent = members_.missing();
+  std::string text = fmt::format("gave up after {} waiting for {}", describe_duration(settings_.join_timeout),
+                                 describe_missing(absent, settings_.agents, settings_.peers));
+  std::vector<std::string> seen;
+  for (const int agent : absent) {
+    const std::string& error = members_.at({agent}).lost;
+    if (!error.empty() && seen.size() < k_max_seen_shown) seen.push_back(error);
+  }
+  for (const auto& [address, why] : refused_) {
+    seen.push_back(fmt::format("refused {}: {}", printable(address), why));
+  }
+  if (!seen.empty()) text += "; " + join(seen, "; ");
+  finish({supervise::Cause::Kind::deadline, {}, 0, {}, text});
+}
+
+// ---- a fixed number of nodes, of which one comes back
+
+// Reports whether the job waits for the lost agent: while it could be started again as after a failure.
+bool Coordinator::may_return(AgentIndex agent) const {
+  if (!settings_.return_timeout || settings_.elastic || agent == settings_.own || members_.is_here(agent))
+    return false;
+  if (!changes_.empty()) return true;  // waits for another one already
+  const bool runs = (state_ == State::running && !at(agent).succeeded) || state_ == State::opening ||
+                    (state_ == State::stopping && !final_cause_ && !late_cause_);
+  return runs && policy_.used().used < settings_.max_restarts;
+}
+
+// Takes in a lost agent that is back before all others have stopped. False if it is none.
+bool Coordinator::come_back(ConnectionId connection, const Join& join, TimePoint now) {
+  if (!settings_.return_timeout || changes_.empty() || join.failure) return false;
+  const auto place = members_.find_late_place(join.announcement);
+  if (!place || members_.find_clash(*place, join.announcement)) return false;
+  enter(*place, connection, join, now);
+  return true;
+}
+
+// Gathers anew. The agents that are here wait as they do between two attempts.
+void Coordinator::await_return(const std::string& why, TimePoint now) {
+  policy_.note_used(policy_.used().used + 1);
+  const std::string sentence =
+      fmt::format("{}; waiting up to {} for it to return (restart {} of {})", why,
+                  describe_duration(*settings_.return_timeout), policy_.used().used, settings_.max_restarts);
+  record(told::restart(attempt_, sentence));
+  actions_.push_back(ShowNotice{{sentence, "start ddprun there again with the same line"}});
+  settings_.when_alone.reset();
+  state_ = State::gathering;
+  state_deadline_ = now + *settings_.return_timeout;
+  if (all_came()) form_world_again(now);
+}
+
+// Waits, before a later attempt, until no worker of a lost agent runs any more.
+void Coordinator::form_world_again(TimePoint now) {
+  if (attempt_.value > 0)
+    actions_.push_back(ShowNotice{{"all nodes are here again; starting all workers again", {}}});
+  if (!killed_at_ || now >= *killed_at_) return form_world(now);
+  state_ = State::opening;
+  state_deadline_ = *killed_at_;
 }
 
 }  // namespace ddprun::rendezvous
