@@ -31,7 +31,8 @@ struct Launch {
   int agents = 2;
   int least = 1;
   int spares = 0;
-  int workers = 1;  // of each agent
+  bool returns = false;  // a fixed number of nodes: a lost one is waited for
+  int workers = 1;       // of each agent
   int max_restarts = 0;
   options::Grow grow = options::Grow::now;
   Milliseconds backoff{0};

@@ -345,8 +345,12 @@ CoordinatorSettings Agent::coordinator_settings() const {
   CoordinatorSettings settings;
   settings.agents = launch.agents;
   settings.own = {place_};
-  settings.succession = true;
-  settings.elastic = ElasticNodes{launch.least, launch.spares, launch.last_call, launch.grow};
+  settings.succession = !launch.returns;
+  if (launch.returns) {
+    settings.return_timeout = launch.join_timeout;
+  } else {
+    settings.elastic = ElasticNodes{launch.least, launch.spares, launch.last_call, launch.grow};
+  }
   settings.peers.assign(static_cast<std::size_t>(launch.agents), {});
   settings.version = "1";
   settings.launch_id = "launch";

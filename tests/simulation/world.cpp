@@ -27,7 +27,7 @@ Timing random_timing(Random& random) {
 
 }  // namespace
 
-Launch World::random_launch(Random& random) {
+Launch World::random_launch(Random& random, bool returns) {
   Launch launch;
   launch.agents = 2 + pick(random, 8);
   launch.spares = one_in(random, 3) ? pick(random, launch.agents - 1) : 0;
@@ -40,13 +40,18 @@ Launch World::random_launch(Random& random) {
       Milliseconds{7000}, Milliseconds{10000}, Milliseconds{20000},
       Milliseconds{60000}}.at(static_cast<std::size_t>(pick(random, 4)));
   launch.grace = std::chrono::seconds(1 + pick(random, 5));
+  launch.returns = returns;
+  if (!returns) return launch;
+  launch.spares = 0;
+  launch.least = launch.agents;
+  launch.max_restarts = std::max(1, launch.max_restarts);
   return launch;
 }
 
 World::World(unsigned seed, bool trace)
     : trace_(trace),
       random_(seed),
-      launch_(random_launch(random_)),
+      launch_(random_launch(random_, seed % 5 == 0)),
       network_(clock_, random_, launch_.agents, random_timing(random_)) {}
 
 void World::tell(const std::string& who, const std::string& what) const {
@@ -140,7 +145,11 @@ void World::check_end() {
 void World::plan_faults() {
   workers_fail_ = one_in(random_, 3);
   const int kind = pick(random_, 4);
-  if (kind == 0 && launch_.agents >= 3 && !workers_fail_) {
+  if (kind == 0 && launch_.returns && !workers_fail_) {
+    one_loss_ = true;
+    return clock_.after(between(random_, 8 * k_second, 14 * k_second), [this] { lose_one_that_returns(); });
+  }
+  if (kind == 0 && !launch_.returns && launch_.agents >= 3 && !workers_fail_) {
     // One loss after the first start, with enough that are left.
     launch_.least = std::min(launch_.least, launch_.agents - 1 - launch_.spares);
     launch_.least = std::max(launch_.least, 1);
@@ -213,6 +222,19 @@ void World::fault() {
       clock_.after(between(random_, Microseconds{0}, Microseconds{300000}), [this] { fault(); });
       clock_.after(between(random_, Microseconds{0}, 12 * k_second), [this] { fault(); });
   }
+}
+
+// While all workers run: before that a loss ends the job.
+void World::lose_one_that_returns() {
+  const auto running = std::ranges::count_if(workers_, [](const auto& worker) { return worker->runs; });
+  if (any_running() && (world_size_ == 0 || running < world_size_))
+    return clock_.after(k_second, [this] { lose_one_that_returns(); });
+  Agent* const agent = running_at(1 + pick(random_, launch_.agents - 1));
+  if (agent == nullptr) return;
+  ++summary_.faults;
+  tell(agent->name(), "is killed");
+  agent->kill();
+  start_again(agent->place());
 }
 
 void World::fault_of_process(Agent& agent) {
@@ -473,6 +495,8 @@ void World::note_starts(const Agent& agent, const std::vector<std::pair<int, Sta
     require(launch_.spares > 0 || own.front() > last, "ranks are not in the order of the nodes");
     last = own.back();
   }
+  require(!launch_.returns || ranks.world_size == launch_.agents * launch_.workers,
+          "a fixed number of nodes has shrunk");
   world_size_ = ranks.world_size;
   hosts_ = static_cast<int>(ranks.of_place.size());
   require(begun_.emplace(agent.number(), attempt).second, fmt::format("attempt {} is begun twice", attempt));

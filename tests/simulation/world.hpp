@@ -74,9 +74,10 @@ class World {
     std::map<int, std::vector<int>> of_place;
   };
 
-  static Launch random_launch(Random& random);
+  static Launch random_launch(Random& random, bool returns);
   void plan_faults();
   void fault();
+  void lose_one_that_returns();
   void fault_of_process(Agent& agent);
   void fault_of_host(Agent& agent);
   void fault_of_network();

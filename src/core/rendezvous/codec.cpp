@@ -233,7 +233,7 @@ void describe(Fields& fields, JobShown& shown) {
 
 void describe(Fields& fields, Start& start) {
   fields.value("assignment", start.assignment, describe_assignment);
-  fields.optional("pause", start.pause, 0, k_longest_pause.count());
+  fields.optional("pause", start.pause, 0, k_longest_start_pause.count());
   describe_stage_sources(fields, start.stage_sources);
 }
 

@@ -34,9 +34,9 @@ inline constexpr std::size_t k_max_silent = 512;          // hosts without an an
 inline constexpr std::size_t k_max_stage_sources = 32;    // a tree's depth for 2^31 hosts
 inline constexpr std::size_t k_max_addresses = 64;        // in Probe and Probed
 inline constexpr std::size_t k_max_store_places = 4;      // in Start
-inline constexpr Milliseconds k_longest_pause{86400000};  // before the next attempt, in Start
-inline constexpr std::size_t k_max_store_ports = 64;      // in Join
-inline constexpr std::size_t k_max_worker_gpus = 16;      // for one worker; at most k_max_workers of them
+inline constexpr Milliseconds k_longest_start_pause{86400000};  // before the next attempt, in Start
+inline constexpr std::size_t k_max_store_ports = 64;            // in Join
+inline constexpr std::size_t k_max_worker_gpus = 16;  // for one worker; at most k_max_workers of them
 // The devices in one message, in bytes: those of an agent's workers, or of all on its host. Where they need
 // more, none of them is told.
 inline constexpr std::size_t k_max_devices = std::size_t{1} << 18;

@@ -382,7 +382,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
     at(agent).succeeded = false;
     const Milliseconds pause =
         std::max(policy_.longest_delay(),
-                 std::min(settings_.return_timeout.value_or(Milliseconds{0}), k_longest_pause));
+                 std::min(settings_.return_timeout.value_or(Milliseconds{0}), k_longest_start_pause));
     send(agent, Start{std::move(assignment), pause, stage.of(agent)});
   }
   if (job_end_.warning) send_all(Warn{attempt_, *job_end_.warning});
