@@ -18,7 +18,7 @@ PRINT = str(SCRIPTS / "print_env.py")
 REMOTE_LAUNCHERS = ["mpiexec", "pbsdsh", "pbs_tmrsh", "ssh"]
 
 
-def make_job(hosts: HostGroup, directory: Path, remote_launcher: str, slots=("b", "b", "c", "c")) -> PbsJob:
+def make_job(hosts: HostGroup, directory: Path, remote_launcher: str, slots=("b", "c")) -> PbsJob:
     """A job on a PATH where `remote launcher` is what ddprun finds first."""
     programs = directory / "programs"
     programs.mkdir()
@@ -37,7 +37,7 @@ def make_job(hosts: HostGroup, directory: Path, remote_launcher: str, slots=("b"
 
 @pytest.mark.parametrize("remote_launcher", REMOTE_LAUNCHERS)
 def test_the_script(reachable, directory, remote_launcher):
-    job = make_job(reachable, directory, remote_launcher)
+    job = make_job(reachable, directory, remote_launcher, slots=("b", "b", "c", "c"))
     script = f"export OF_THE_SCRIPT='x y'; cd {directory}; ddprun --verbose --nproc-per-node 2 {PRINT} ."
     result = job.start(script).wait()
     assert result.code == 0, str(result)

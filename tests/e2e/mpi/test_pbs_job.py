@@ -50,10 +50,12 @@ def check_world(directory, processes, workers_each=1):
 
 @pytest.mark.parametrize("processes", LAYOUTS.values(), ids=LAYOUTS)
 def test_ranks(hosts, launcher, directory, job, processes):
-    count = sum(processes.values())
+    """One ddprun a node starts the tasks of the node file."""
+    each = 4 if processes == LAYOUTS["one-a-node"] else 1
+    count = each * sum(processes.values())
     result = hosts["a"].run(launcher.line(processes, "ddprun", PRINT, str(directory), str(count)), env=job)
     assert result.code == 0, str(result)
-    check_world(directory, processes)
+    check_world(directory, processes, workers_each=each)
 
 
 def test_the_threads_of_the_chunk_are_shared_out(hosts, hydra, directory, job):
