@@ -99,6 +99,63 @@ TEST_CASE("a second node that is lost meanwhile is waited for too, within the sa
   CHECK(play.sent<Start>().size() == 3);
 }
 
+namespace {
+
+constexpr int k_second = 7;  // connection of another process for the place of agent 1
+
+Join second_join(const Play& play) {
+  Join join = join_of(1, play.agents);
+  join.announcement.max_restarts = play.restarts;
+  return join;
+}
+
+}  // namespace
+
+TEST_CASE("a node that is back before its loss is noticed waits, and is taken back once it is") {
+  Play play(returning(2, 1));
+  play.run();
+  play.say(k_second, second_join(play));
+  CHECK(play.sent<Refused>().empty());
+  play.lose(1, "gone");
+  CHECK(play.all<EndJob>().empty());
+  play.say(0, Stopped{{0}, {}});
+  CHECK(last_notice(play) == "all nodes are here again; starting all workers again | ");
+  play.store_ready(1);
+  const auto starts = play.sent<Start>();
+  REQUIRE(!starts.empty());
+  CHECK(starts.back().first == k_second);
+  CHECK(starts.back().second.assignment.attempt == Attempt{1});
+}
+
+TEST_CASE("a second process for a place whose agent lives is refused after the time that a loss takes") {
+  CoordinatorSettings chosen = returning(2, 1);
+  chosen.silence = 20s;
+  Play play(chosen);
+  play.run();
+  play.say(k_second, second_join(play));
+  REQUIRE(play.coordinator.deadline());
+  play.pass(24s);
+  CHECK(play.sent<Refused>().empty());
+  play.pass(1s);
+  REQUIRE(play.sent<Refused>().size() == 1);
+  CHECK(play.sent<Refused>()[0].first == k_second);
+  CHECK(play.sent<Refused>()[0].second.reason ==
+        "another ddprun has already joined in the place of n2 (number 1)");
+}
+
+TEST_CASE("who waits for a place is told of the job's end, and is forgotten where it leaves") {
+  Play play(returning(2, 1));
+  play.run();
+  play.say(k_second, second_join(play));
+  play.lose(k_second, "gone");
+  play.say(k_second + 1, second_join(play));
+  play.say(0, AttemptSucceeded{{0}});
+  play.say(1, AttemptSucceeded{{0}});
+  const auto told = play.sent<Finish>();
+  CHECK(std::ranges::count(told, k_second + 1, &std::pair<int, Finish>::first) == 1);
+  CHECK(std::ranges::count(told, k_second, &std::pair<int, Finish>::first) == 0);
+}
+
 TEST_CASE("without restarts left, or where nothing could start it again, a lost node ends the job at once") {
   for (CoordinatorSettings chosen : {returning(2, 0), settings(2, 2)}) {
     Play play(chosen);

@@ -68,7 +68,9 @@ Coordinator::Actions Coordinator::on_message(ConnectionId connection, const Agen
 
 Coordinator::Actions Coordinator::on_closed(ConnectionId connection, const std::string& why, TimePoint now,
                                             ConnectionEnd end) {
+  std::erase_if(held_, [&](const HeldJoin& each) { return each.connection == connection; });
   drop(connection, why, end, now);
+  look_at_held(now);
   update_status(now);
   return std::exchange(actions_, {});
 }
@@ -141,6 +143,7 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
   for (const ClientVerdict& verdict : questions_.expire(now)) actions_.push_back(JudgeClient{verdict});
   if (state_ != State::finished && status_round_.is_over(now)) end_round(now);
   look_for_silent(now);
+  look_at_held(now);
   tell_alone(now);
   update_status(now);
   return std::exchange(actions_, {});
@@ -152,6 +155,7 @@ std::optional<TimePoint> Coordinator::deadline() const {
   if (look) asked = std::min(*look, asked.value_or(*look));
   if (const auto status = status_round_.deadline()) asked = std::min(*status, asked.value_or(*status));
   if (const auto due = status_due()) asked = std::min(*due, asked.value_or(*due));
+  if (!held_.empty()) asked = std::min(held_.front().until, asked.value_or(held_.front().until));
   if (!state_deadline_) return asked;
   TimePoint soonest = std::min(*state_deadline_, asked.value_or(*state_deadline_));
   if (state_ == State::gathering && settings_.when_alone) soonest = std::min(soonest, alone_due_);
@@ -189,15 +193,7 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
   if (state_ == State::stopping && come_back(connection, join, now)) return;
   if (state_ == State::gathering && join.failure && does_without(connection, join, now)) return;
   const auto place = state_ == State::gathering ? members_.find_place(join.announcement) : std::nullopt;
-  if (!place) {
-    const std::string host = printable(join.announcement.host);
-    const auto& number = join.announcement.agent;
-    const std::string reason =
-        number ? fmt::format("another ddprun has already joined in the place of {} (number {})", host,
-                             number->value)
-               : fmt::format("the job already has all its {} nodes; {} cannot join", settings_.agents, host);
-    return refuse(connection, reason, k_only_once);
-  }
+  if (!place) return hold(connection, join, now) ? void() : refuse_second(connection, join);
   if (place->moved_to) {
     members_.move(place->place, *place->moved_to);
     at(*place->moved_to) = std::move(at(place->place));
@@ -207,6 +203,16 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
   if (join.failure) note_failed_start(now);
   if (all_came()) return any_failed_start() ? fail_start() : form_world_again(now);
   begin_last_call(now);
+}
+
+void Coordinator::refuse_second(ConnectionId connection, const Join& join) {
+  const std::string host = printable(join.announcement.host);
+  const auto& number = join.announcement.agent;
+  const std::string reason =
+      number ? fmt::format("another ddprun has already joined in the place of {} (number {})", host,
+                           number->value)
+             : fmt::format("the job already has all its {} nodes; {} cannot join", settings_.agents, host);
+  refuse(connection, reason, k_only_once);
 }
 
 void Coordinator::refuse(ConnectionId connection, std::string reason, std::string hint) {

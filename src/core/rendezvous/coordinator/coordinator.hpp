@@ -173,6 +173,9 @@ class Coordinator {
   void restart_changed(TimePoint now);
   bool may_return(AgentIndex agent) const;
   bool come_back(ConnectionId connection, const Join& join, TimePoint now);
+  bool hold(ConnectionId connection, const Join& join, TimePoint now);
+  void look_at_held(TimePoint now);
+  void refuse_second(ConnectionId connection, const Join& join);
   void await_return(const std::string& why, TimePoint now);
   void form_world_again(TimePoint now);
   void next_attempt();
@@ -238,6 +241,12 @@ class Coordinator {
   plan::WorldPlan world_;
   std::vector<std::string> changes_;  // reasons for a new world once all have stopped
   bool told_differences_ = false, store_asked_ = false, status_stale_ = true;
+  struct HeldJoin {
+    ConnectionId connection;
+    Join join;
+    TimePoint until;
+  };
+  std::vector<HeldJoin> held_;        // of agents that are back before their loss was noticed
   std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_, status_shown_;
   Attempt attempt_;

@@ -201,6 +201,7 @@ void Coordinator::finish(const supervise::Cause& cause) {
                       Finish{cause, others_, remarks_, true, victims_, policy_.used(), {}, job_end_.killed}}
              : SendTo{connection, Finish{cause, {}, {}, false}});
   }
+  for (const HeldJoin& each : std::exchange(held_, {})) handle(each.connection, each.join, {});
   actions_.push_back(EndJob{cause});
 }
 

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t k_named_changes = 3;
 constexpr std::size_t k_max_seen_shown = 8;
+constexpr Milliseconds k_held_longer{5000};  // than the loss of a silent agent takes
 
 // Names some of the changes: several nodes may have been lost, or have come, before all workers had stopped.
 std::string name_some(std::vector<std::string> changes) {
@@ -211,6 +212,28 @@ bool Coordinator::come_back(ConnectionId connection, const Join& join, TimePoint
   if (!place || members_.find_clash(*place, join.announcement)) return false;
   enter(*place, connection, join, now);
   return true;
+}
+
+// Keeps an agent waiting whose place is taken by one that may be lost, which is noticed later.
+bool Coordinator::hold(ConnectionId connection, const Join& join, TimePoint now) {
+  const bool begun = state_ != State::gathering || attempt_.value > 0;
+  if (!settings_.return_timeout || settings_.elastic || !begun || !join.announcement.agent) return false;
+  held_.push_back({connection, join, now + settings_.silence.value_or(Milliseconds{0}) + k_held_longer});
+  return true;
+}
+
+// Takes in those whose place is free now, and refuses those who have waited for long.
+void Coordinator::look_at_held(TimePoint now) {
+  for (HeldJoin& each : std::exchange(held_, {})) {
+    const bool free = state_ == State::finished || !members_.is_here(*each.join.announcement.agent);
+    if (free) {
+      handle(each.connection, each.join, now);  // may hold it again
+    } else if (now >= each.until) {
+      refuse_second(each.connection, each.join);
+    } else {
+      held_.push_back(std::move(each));
+    }
+  }
 }
 
 // Gathers anew. The agents that are here wait as they do between two attempts.
