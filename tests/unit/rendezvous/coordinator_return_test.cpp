@@ -76,7 +76,7 @@ TEST_CASE("a node that does not return in time ends the job, and so does a signa
   play.say(0, Stopped{{0}, {}});
   play.pass(60s);
   CHECK(play.end().kind == supervise::Cause::Kind::deadline);
-  CHECK(play.end_text() == "gave up after 60 s waiting for n2; lost n2 (ranks 2-3): gone");
+  CHECK(play.end_text() == "gave up after 60 s waiting for 1 of 2 nodes: n2; lost n2 (ranks 2-3): gone");
 
   Play stopped(returning(2, 1));
   stopped.run();
