@@ -64,4 +64,12 @@ std::string describe_missing(const std::vector<int>& missing, int agents,
                      shared ? "tasks on" : "nodes:", describe_hosts(hosts));
 }
 
+std::string describe_second(const Join& join, int agents) {
+  const std::string host = printable(join.announcement.host);
+  const auto& number = join.announcement.agent;
+  return number ? fmt::format("another ddprun has already joined in the place of {} (number {})", host,
+                              number->value)
+                : fmt::format("the job already has all its {} nodes; {} cannot join", agents, host);
+}
+
 }  // namespace ddprun::rendezvous

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/message.hpp"
+
 namespace ddprun::rendezvous {
 
 // Returns "n[1-3]": names once each, shortened. Text from peers is made printable.
@@ -16,5 +18,9 @@ std::string describe_ranks(std::vector<int> ranks);
 // several agents share a host they are called tasks.
 std::string describe_missing(const std::vector<int>& missing, int agents,
                              const std::vector<std::string>& peers);
+
+// Returns why a process whose place is taken is refused.
+std::string describe_second(const Join& join, int agents);
+inline constexpr const char* k_only_once = "start each ddprun of the job only once";
 
 }  // namespace ddprun::rendezvous

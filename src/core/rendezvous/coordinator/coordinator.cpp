@@ -24,7 +24,6 @@ namespace {
 constexpr std::chrono::seconds k_alone_for{5};
 constexpr int k_probe_rounds = 3;
 constexpr std::size_t k_max_refused_shown = 8;
-constexpr const char* k_only_once = "start each ddprun of the job only once";
 
 }  // namespace
 
@@ -190,10 +189,10 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
     return any_failed_start() ? fail_start() : end_with(cause, now);
   }
   if (state_ != State::gathering && settings_.elastic) return join_late(connection, join, now);
-  if (state_ == State::stopping && come_back(connection, join, now)) return;
+  if (comes_back(connection, join, now)) return;
   if (state_ == State::gathering && join.failure && does_without(connection, join, now)) return;
   const auto place = state_ == State::gathering ? members_.find_place(join.announcement) : std::nullopt;
-  if (!place) return hold(connection, join, now) ? void() : refuse_second(connection, join);
+  if (!place) return refuse(connection, describe_second(join, settings_.agents), k_only_once);
   if (place->moved_to) {
     members_.move(place->place, *place->moved_to);
     at(*place->moved_to) = std::move(at(place->place));
@@ -203,16 +202,6 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
   if (join.failure) note_failed_start(now);
   if (all_came()) return any_failed_start() ? fail_start() : form_world_again(now);
   begin_last_call(now);
-}
-
-void Coordinator::refuse_second(ConnectionId connection, const Join& join) {
-  const std::string host = printable(join.announcement.host);
-  const auto& number = join.announcement.agent;
-  const std::string reason =
-      number ? fmt::format("another ddprun has already joined in the place of {} (number {})", host,
-                           number->value)
-             : fmt::format("the job already has all its {} nodes; {} cannot join", settings_.agents, host);
-  refuse(connection, reason, k_only_once);
 }
 
 void Coordinator::refuse(ConnectionId connection, std::string reason, std::string hint) {

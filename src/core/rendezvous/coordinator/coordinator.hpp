@@ -1,15 +1,13 @@
 // Brings the agents of a launch together, starts them, and decides how the job goes on when something ends.
-//
 //   gathering -> [probing] -> opening -> running -> stopping -> opening (next attempt)
 //                                           |           |
 //                                           +-> finished <- (from every state)
 //
 // gathering  Waits for one Join of every agent. Agents without a number get the next free place as they come,
 //            and keep it over restarts; one that has a number may move them. Who disagrees about the launch
-//            (version, count, host) ends it: nothing can repair that, and the allocation is expensive. A
-//            second process for a place that is taken is refused alone, and so is who comes later than
-//            gathering, whatever it says. An agent that cannot start anything joins with the reason; the
-//            others have half a second more to say whether they can, so that one message covers all.
+//            (version, count, host) ends it. A second process for a place that is taken is refused alone,
+//            and so is who comes later, if it is none that may return. An agent that cannot start anything
+//            joins with the reason; the others have half a second more to say whether they can.
 // probing    Only when the agents reached the coordinator by different addresses: takes the best that all
 //            reach. Where there is none they are asked again, as a host under load may answer late.
 // opening    The store of the attempt is being opened; then every agent gets Start. Before a restart that
@@ -172,10 +170,8 @@ class Coordinator {
   void restart(TimePoint now);
   void restart_changed(TimePoint now);
   bool may_return(AgentIndex agent) const;
-  bool come_back(ConnectionId connection, const Join& join, TimePoint now);
-  bool hold(ConnectionId connection, const Join& join, TimePoint now);
+  bool comes_back(ConnectionId connection, const Join& join, TimePoint now);
   void look_at_held(TimePoint now);
-  void refuse_second(ConnectionId connection, const Join& join);
   void await_return(const std::string& why, TimePoint now);
   void form_world_again(TimePoint now);
   void next_attempt();
@@ -241,12 +237,7 @@ class Coordinator {
   plan::WorldPlan world_;
   std::vector<std::string> changes_;  // reasons for a new world once all have stopped
   bool told_differences_ = false, store_asked_ = false, status_stale_ = true;
-  struct HeldJoin {
-    ConnectionId connection;
-    Join join;
-    TimePoint until;
-  };
-  std::vector<HeldJoin> held_;        // of agents that are back before their loss was noticed
+  std::vector<HeldJoin> held_;
   std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_, status_shown_;
   Attempt attempt_;

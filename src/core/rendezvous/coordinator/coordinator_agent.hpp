@@ -9,6 +9,7 @@
 
 #include "base/duration.hpp"
 #include "rendezvous/launch_failure.hpp"
+#include "rendezvous/message.hpp"
 #include "rendezvous/roster.hpp"
 #include "supervise/killed_ranks.hpp"
 #include "supervise/root_cause.hpp"
@@ -43,6 +44,13 @@ struct CoordinatorJobEnd {
   Milliseconds grace{0};        // time that the scheduler gives the workers to stop; 0: not known
   std::vector<supervise::KilledRanks> killed;   // in this attempt
   std::map<int, supervise::EarlyEnd> finished;  // ranks of this attempt that had succeeded before its stop
+};
+
+// Join of an agent that is back before its loss was noticed: it waits for its place.
+struct HeldJoin {
+  ConnectionId connection;
+  Join join;
+  TimePoint until;  // then it is refused
 };
 
 }  // namespace ddprun::rendezvous

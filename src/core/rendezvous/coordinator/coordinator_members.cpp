@@ -133,7 +133,7 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
   if (!place) {
     return refuse(connection,
                   fmt::format("the job already has all its {} nodes; {} cannot join", settings_.agents, host),
-                  "start each ddprun of the job only once");
+                  k_only_once);
   }
   if (const auto clash = members_.find_clash(*place, join.announcement))
     return refuse(connection, clash->what(), clash->hint());
@@ -205,31 +205,30 @@ bool Coordinator::may_return(AgentIndex agent) const {
   return runs && policy_.used().used < settings_.max_restarts;
 }
 
-// Takes in a lost agent that is back before all others have stopped. False if it is none.
-bool Coordinator::come_back(ConnectionId connection, const Join& join, TimePoint now) {
-  if (!settings_.return_timeout || changes_.empty() || join.failure) return false;
-  const auto place = members_.find_late_place(join.announcement);
-  if (!place || members_.find_clash(*place, join.announcement)) return false;
-  enter(*place, connection, join, now);
-  return true;
-}
-
-// Keeps an agent waiting whose place is taken by one that may be lost, which is noticed later.
-bool Coordinator::hold(ConnectionId connection, const Join& join, TimePoint now) {
+// Takes in a lost agent that is back before all others have stopped, or holds one whose place is still taken:
+// a killed agent's reaper has its connection a moment longer, and a host that lost its power is noticed
+// later. False if it is for others to decide.
+bool Coordinator::comes_back(ConnectionId connection, const Join& join, TimePoint now) {
   const bool begun = state_ != State::gathering || attempt_.value > 0;
-  if (!settings_.return_timeout || settings_.elastic || !begun || !join.announcement.agent) return false;
-  held_.push_back({connection, join, now + settings_.silence.value_or(Milliseconds{0}) + k_held_longer});
+  const auto place = join.announcement.agent;
+  if (!settings_.return_timeout || settings_.elastic || !begun || !place || join.failure) return false;
+  const bool taken = members_.is_here(*place);
+  if (!taken && (state_ == State::gathering || members_.find_clash(*place, join.announcement))) return false;
+  if (!taken && state_ == State::stopping && !changes_.empty()) {
+    enter(*place, connection, join, now);
+  } else {
+    held_.push_back({connection, join, now + settings_.silence.value_or(Milliseconds{0}) + k_held_longer});
+  }
   return true;
 }
 
 // Takes in those whose place is free now, and refuses those who have waited for long.
 void Coordinator::look_at_held(TimePoint now) {
   for (HeldJoin& each : std::exchange(held_, {})) {
-    const bool free = state_ == State::finished || !members_.is_here(*each.join.announcement.agent);
-    if (free) {
+    if (!members_.is_here(*each.join.announcement.agent)) {
       handle(each.connection, each.join, now);  // may hold it again
     } else if (now >= each.until) {
-      refuse_second(each.connection, each.join);
+      refuse(each.connection, describe_second(each.join, settings_.agents), k_only_once);
     } else {
       held_.push_back(std::move(each));
     }
