@@ -37,7 +37,9 @@ def test_a_week_of_jobs_ends_as_one_undisturbed_job(cluster, examples):
     assert "sending SIGUSR1 to all ranks: job" in text and "requeuing job" in text, text
     begins = [int(step) for step in re.findall(r"^this job begins at step (\d+)$", text, re.MULTILINE)]
     ends = re.findall(r"^this job ends at step (\d+), loss (\S+?)(, to be resumed)?$", text, re.MULTILINE)
-    assert begins == [0, *(int(step) for step, _, resumed in ends if resumed)] and len(begins) >= 2, text
+    # On a busy machine one may be warned as it ends anyway: then there is one more, with nothing left to do.
+    assert begins == [0, *(int(step) for step, _, _ in ends[:-1])] and len(begins) >= 2, text
+    assert all(resumed or step == "240" for step, _, resumed in ends), text
     assert ends[-1] == ("240", undisturbed_loss(cluster, examples, 240), ""), text
 
 
