@@ -124,7 +124,7 @@ Sourced<Words> read_launcher_args(const options::Options& options, const std::st
     throw UsageError(
         fmt::format("{} cannot have '{}': {}", origin, printable(words[i], 80), printable(*refusal, 300)),
         fmt::format("leave it out; --nnodes limits the nodes, --nproc-per-node sets the workers, and "
-                    "--launcher none with a {} of your own starts ddprun without it",
+                    "--launcher none and your own {} start ddprun without it",
                     remote_launcher));
   }
   return sourced(words, origin);
