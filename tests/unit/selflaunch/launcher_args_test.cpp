@@ -63,8 +63,7 @@ TEST_CASE("--launcher-args is split as by a shell and comes where the remote lau
 TEST_CASE("what ddprun sets itself is refused with the reason") {
   const std::string hint =
       " | leave it out; --nnodes limits the nodes, --nproc-per-node sets the workers, and --launcher none "
-      "with a "
-      "srun of your own starts ddprun without it";
+      "and your own srun start ddprun without it";
   CHECK(
       refusal("srun", "--mpi=none -n4") ==
       "--launcher-args cannot have '-n4': ddprun sets -n of srun itself: it starts one ddprun on each node" +
