@@ -97,6 +97,23 @@ int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* info) {
   return 0;
 }
 
+// FAKE_NVLINK_DOMAIN=7: the NVLinks of all hosts with this number are one fabric.
+struct FabricInfo {
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+};
+
+int nvmlDeviceGetGpuFabricInfo(Device /*device*/, FabricInfo* info) {
+  const char* const domain = getenv("FAKE_NVLINK_DOMAIN");
+  memset(info, 0, sizeof *info);
+  info->state = 3;
+  if (domain != nullptr) info->cluster[15] = static_cast<unsigned char>(atoi(domain));
+  info->clique = 1;
+  return 0;
+}
+
 // With FAKE_NVML=sick the second GPU is.
 int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, void* infos) {
   *count = is("sick") && device == 2 ? 3 : 0;

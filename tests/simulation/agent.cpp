@@ -145,6 +145,7 @@ plan::Announcement Agent::announcement() const {
   self.workers = world_.launch().workers;
   self.max_restarts = world_.launch().max_restarts;
   self.addresses = {fmt::format("10.0.0.{}", place_ + 1), fmt::format("10.1.0.{}", place_ + 1)};
+  if (world_.launch().by_network) self.network.switches = fmt::format("s0/leaf{}", place_ % k_switches);
   self.successor_port = place_ == 0 ? 0 : k_successor_port + place_;
   return self;
 }

@@ -26,11 +26,15 @@ class World;
 class MemberSide;
 class CoordinatorSide;
 
+inline constexpr int k_switches = 2;
+
 // A launch as it was typed, the same on all hosts.
 struct Launch {
   int agents = 2;
   int least = 1;
   int spares = 0;
+  bool by_network = false;  // hosts are on k_switches leaf switches in turn
+  int domain_size = 0;
   bool returns = false;  // a fixed number of nodes: a lost one is waited for
   int workers = 1;       // of each agent
   int max_restarts = 0;

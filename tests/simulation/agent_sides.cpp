@@ -354,6 +354,8 @@ CoordinatorSettings Agent::coordinator_settings() const {
   settings.peers.assign(static_cast<std::size_t>(launch.agents), {});
   settings.version = "1";
   settings.launch_id = "launch";
+  settings.by_network = launch.by_network;
+  settings.domain_size = launch.domain_size;
   settings.max_restarts = launch.max_restarts;
   settings.restarts.rule.value = options::RestartRule::always;
   settings.restarts.backoff.value = launch.backoff;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <numeric>
+#include <utility>
 
 #include "agent_sides.hpp"
 #include "rendezvous/host_limits.hpp"
@@ -27,8 +28,11 @@ Timing random_timing(Random& random) {
 
 }  // namespace
 
-Launch World::random_launch(Random& random, bool returns) {
+Launch World::random_launch(Random& random, unsigned seed) {
+  const bool returns = seed % 5 == 0;
   Launch launch;
+  launch.by_network = seed % 3 == 0;
+  launch.domain_size = seed % 6 == 0 && !returns ? 2 : 0;
   launch.agents = 2 + pick(random, 8);
   launch.spares = one_in(random, 3) ? pick(random, launch.agents - 1) : 0;
   launch.least = 1 + pick(random, launch.agents - launch.spares);
@@ -51,7 +55,7 @@ Launch World::random_launch(Random& random, bool returns) {
 World::World(unsigned seed, bool trace)
     : trace_(trace),
       random_(seed),
-      launch_(random_launch(random_, seed % 5 == 0)),
+      launch_(random_launch(random_, seed)),
       network_(clock_, random_, launch_.agents, random_timing(random_)) {}
 
 void World::tell(const std::string& who, const std::string& what) const {
@@ -457,12 +461,16 @@ bool World::is_dazed(const Agent& agent) const {
 }
 
 void World::check_overlap(const Worker& worker) {
-  if (is_dazed(*agents_[static_cast<std::size_t>(worker.agent)])) return;
+  const auto is_dazed = [this](int number) {
+    return this->is_dazed(*agents_[static_cast<std::size_t>(number)]);
+  };
+  if (is_dazed(worker.agent)) return;
   for (const auto& other : workers_) {
     if (!other->runs || (other->coordinator == worker.coordinator && other->attempt == worker.attempt))
       continue;
     const Agent& agent = *agents_[static_cast<std::size_t>(other->agent)];
-    if (is_dazed(agent)) continue;
+    // Who follows a coordinator that is frozen learns nothing of a majority elsewhere.
+    if (is_dazed(other->agent) || is_dazed(other->coordinator)) continue;
     require(false,
             fmt::format("rank {} of attempt {} of #{} starts, and rank {} of attempt {} of #{} runs on {}",
                         worker.rank, worker.attempt, worker.coordinator, other->rank, other->attempt,
@@ -492,14 +500,34 @@ void World::note_starts(const Agent& agent, const std::vector<std::pair<int, Sta
           fmt::format("a world of {} has {} ranks", ranks.world_size, all.size()));
   int last = -1;
   for (const auto& [place, own] : ranks.of_place) {
-    require(launch_.spares > 0 || own.front() > last, "ranks are not in the order of the nodes");
+    require(launch_.spares > 0 || launch_.by_network || own.front() > last,
+            "ranks are not in the order of the nodes");
     last = own.back();
   }
+  check_units(ranks);
   require(!launch_.returns || ranks.world_size == launch_.agents * launch_.workers,
           "a fixed number of nodes has shrunk");
   world_size_ = ranks.world_size;
   hosts_ = static_cast<int>(ranks.of_place.size());
   require(begun_.emplace(agent.number(), attempt).second, fmt::format("attempt {} is begun twice", attempt));
+}
+
+// By the network, the hosts of a switch follow each other, and as many as are wanted take part.
+void World::check_units(const Ranks& ranks) const {
+  if (!launch_.by_network) return;
+  std::map<int, int> switch_of_rank;
+  std::map<int, int> taken;
+  for (const auto& [place, own] : ranks.of_place) {
+    switch_of_rank[own.front()] = place % k_switches;
+    ++taken[place % k_switches];
+  }
+  int changes = 0, last = switch_of_rank.begin()->second;
+  for (const auto& [rank, leaf] : switch_of_rank) changes += std::exchange(last, leaf) != leaf ? 1 : 0;
+  require(launch_.spares > 0 || changes < static_cast<int>(taken.size()),
+          "a switch's ranks do not follow each other");
+  const bool whole = std::ranges::all_of(
+      taken, [this](const auto& each) { return each.second % std::max(launch_.domain_size, 1) == 0; });
+  require(whole || static_cast<int>(ranks.of_place.size()) == launch_.least, "a switch takes part in part");
 }
 
 // Who takes part again in a whole world has the same ranks, where that has slots.

@@ -74,7 +74,8 @@ class World {
     std::map<int, std::vector<int>> of_place;
   };
 
-  static Launch random_launch(Random& random, bool returns);
+  void check_units(const Ranks& ranks) const;
+  static Launch random_launch(Random& random, unsigned seed);
   void plan_faults();
   void fault();
   void lose_one_that_returns();

@@ -18,6 +18,7 @@ void read_host(const json& host, facts::Snapshot& snapshot) {
   facts.allowed_cpus = facts::parse_cpu_list(host.value("cpus", "0-7")).value();
   facts.allowed_cores = host.value("cores", static_cast<int>(facts.allowed_cpus.size()));
   facts.online_cpus = host.value("online", static_cast<int>(facts.allowed_cpus.size()));
+  facts.nvlink_domain = host.value("nvlink_domain", facts.nvlink_domain);
   if (host.contains("quota")) facts.cpu_quota = host.at("quota").get<double>();
   for (int i = 0; i < host.value("gpus", 0); ++i) facts.gpus.push_back({host.value("vendor", "nvidia"), ""});
   const json interfaces = host.value("interfaces", json::object());
@@ -59,6 +60,7 @@ options::Options read_options(const json& flags) {
     if (flag == "--max-restarts") options.max_restarts = sourced(value.get<int>(), flag);
     if (flag == "MIN of --nnodes") options.least_nodes = sourced(value.get<int>(), "--nnodes");
     if (flag == "--spares") options.spares = sourced(value.get<int>(), flag);
+    if (flag == "--order") options.order = sourced(value.get<std::string>(), flag);
     if (flag == "--role") options.role = sourced(value.get<std::string>(), flag);
     if (flag == "--local-addr") options.local_address = sourced(value.get<std::string>(), flag);
     if (flag == "--virtual-local-rank") options.virtual_local_rank = value.get<bool>();

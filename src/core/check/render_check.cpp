@@ -81,6 +81,8 @@ using Row = std::vector<std::string>;
 Row row_of(const HostRecord& record, const std::vector<Finding>& findings) {
   return {printable(record.host, 64),
           printable(record.address.empty() ? "" : record.address + " " + record.interface, 64),
+          printable(record.switches, 64),
+          printable(record.nvlink_domain, 64),
           record.mtu == 0 ? "" : std::to_string(record.mtu),
           describe_latency(record),
           describe_rate(record),
@@ -97,8 +99,8 @@ void add_nodes(const CheckResult& result, render::CellTable& table) {
   for (const HostRecord& record : result.records) {
     if (rows.size() < k_most_rows) rows.push_back(row_of(record, result.findings));
   }
-  Row names{"node", "address",     "MTU",         "latency", "bandwidth", "clock",
-            "CPUs", "memory free", "TMPDIR free", "GPUs",    ""};
+  Row names{"node",  "address", "switches",    "NVLink domain", "MTU",  "latency", "bandwidth",
+            "clock", "CPUs",    "memory free", "TMPDIR free",   "GPUs", ""};
   for (std::size_t column = 0; column < names.size(); ++column) {
     const bool empty = std::ranges::all_of(rows, [&](const Row& row) { return row[column].empty(); });
     if (empty) names[column].clear();

@@ -51,6 +51,7 @@ OrderedJson render_host(const HostFacts& host) {
     if (!gpu.model.empty()) entry["model"] = escape_bytes(gpu.model);
     object["gpus"].push_back(std::move(entry));
   }
+  if (!host.nvlink_domain.empty()) object["nvlink_domain"] = escape_bytes(host.nvlink_domain);
   if (!host.allowed_memory_nodes.empty())
     object["allowed_memory_nodes"] = render_cpu_list(host.allowed_memory_nodes);
   if (host.topology) object["topology"] = render_topology_object(*host.topology);

@@ -60,6 +60,7 @@ struct HostFacts {
   int online_cpus = 0;                      // CPUs of the whole host
   std::optional<double> cpu_quota;          // cgroup cpu.max, in CPUs
   std::vector<Gpu> gpus;
+  std::string nvlink_domain;              // NVML's fabric, as "UUID.clique"; empty: no NVLinks to other hosts
   std::vector<int> allowed_memory_nodes;  // Mems_allowed_list, ascending
   std::optional<Topology> topology;       // nullopt: not read (--bind none)
   std::vector<std::string>

@@ -56,6 +56,7 @@ HostFacts read_host(JsonReader host) {
     entry.finish();
     facts.gpus.push_back(std::move(gpu));
   });
+  host.read("nvlink_domain", facts.nvlink_domain);
   host.read_as("allowed_memory_nodes", facts.allowed_memory_nodes, parse_cpu_list,
                "a list of NUMA nodes such as 0-3,8");
   if (host.has("topology")) facts.topology = read_topology(host.child("topology"));

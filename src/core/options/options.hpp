@@ -48,6 +48,9 @@ enum class StoreHost { agent, worker };         // --store: who listens on MASTE
 // Time at which a node that comes while the job runs is taken in, if --nnodes has room for it.
 enum class Grow { now, at_restart, never };
 
+inline constexpr std::string_view k_scheduler_order = "scheduler";
+inline constexpr std::string_view k_network_order = "network";
+
 struct Options {
   GivenOptions given;  // values as text, for --print-config
   allocation::PlaceOptions place;
@@ -70,6 +73,11 @@ struct Options {
   std::optional<Sourced<int>> least_nodes;
   Sourced<int> spares = by_default(0);  // number of nodes that wait to replace a lost one
   Sourced<Grow> grow = by_default(Grow::now);
+  // Order of the hosts' ranks: k_scheduler_order, k_network_order or a file.
+  Sourced<std::string> order = by_default(std::string(k_scheduler_order));
+  // Nodes that a job with spares or MIN:MAX takes of an NVLink domain, else of a leaf switch, or their
+  // multiple; 0: any number.
+  Sourced<int> domain_size = by_default(0);
   Sourced<Milliseconds> last_call = by_default(Milliseconds{30000});  // for the others, once MIN have come
   Sourced<Milliseconds> shutdown_timeout = by_default(Milliseconds{30000});  // grace between TERM and KILL
   Sourced<Milliseconds> join_timeout = by_default(Milliseconds{600000});     // until all agents are there
@@ -155,6 +163,13 @@ std::map<std::string, std::string> parse_rendezvous_conf(const std::string& text
 std::vector<int> parse_signals(const std::string& text, const std::string& origin);
 std::optional<int> parse_signal(std::string_view text);  // "USR1", "SIGUSR1", "10"
 std::string signal_name(int number);                     // "SIGSEGV", "SIGRTMIN+1", "signal 99"
+
+inline bool orders_by_network(const Options& options) { return options.order.value != k_scheduler_order; }
+// Returns the file of --order; empty: it is none.
+inline std::string order_file(const Options& options) {
+  const std::string& order = options.order.value;
+  return order == k_scheduler_order || order == k_network_order ? std::string() : order;
+}
 
 // Reports whether the job continues without a node that is lost.
 inline bool outlives_nodes(const Options& options) {

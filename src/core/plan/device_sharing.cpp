@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "facts/proc_text.hpp"
 #include "placement/devices.hpp"
 
 namespace ddprun::plan {
@@ -36,6 +37,28 @@ std::vector<std::string> find_shared_devices(const std::vector<facts::Gpu>& gpus
   const bool valid =
       placement::parse_device_list(join(entries, ",")).size() == entries.size();  // all of one form
   return valid && entries.size() > 1 ? entries : std::vector<std::string>{};
+}
+
+std::string announced_cpus(const NodeProposal& node, const facts::Snapshot& snapshot) {
+  const bool binds = node.options.bind.mode != options::BindMode::none && snapshot.host.topology;
+  return binds ? facts::render_cpu_list(snapshot.host.allowed_cpus) : std::string();
+}
+
+std::vector<LocalPeerWorker> announced_workers(const NodeProposal& node, const facts::Snapshot& snapshot) {
+  std::vector<LocalPeerWorker> workers;
+  // Nodes started by hand may share a host.
+  if (node.allocation.style.value != allocation::LaunchStyle::agent_per_task &&
+      node.allocation.scheduler.value != facts::Scheduler::manual)
+    return workers;
+  for (const OfferedWorker& offered : node.offered) {
+    LocalPeerWorker worker{offered.device, {}};
+    for (const int gpu : offered.gpus) {
+      worker.gpus.push_back(
+          facts::normal_pci_address(snapshot.host.gpus.at(static_cast<std::size_t>(gpu)).pci_address));
+    }
+    workers.push_back(std::move(worker));
+  }
+  return workers;
 }
 
 }  // namespace ddprun::plan

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "allocation/detection/started.hpp"
 #include "base/error.hpp"
@@ -11,14 +12,21 @@
 namespace ddprun::plan {
 
 std::vector<std::string> spare_hosts(const RendezvousPlan& rendezvous, const options::Options& options) {
-  const int spares = std::min(options.spares.value, rendezvous.agents);
-  std::vector<std::string> hosts(rendezvous.peers.end() - spares, rendezvous.peers.end());
+  std::vector<std::string> hosts;
+  for (int place = std::max(rendezvous.agents - options.spares.value, 0); place < rendezvous.agents;
+       ++place) {
+    const auto slot = static_cast<std::size_t>(place);
+    hosts.push_back(rendezvous.peers[rendezvous.order.empty() ? slot : rendezvous.order[slot]]);
+  }
   const bool known = std::ranges::none_of(hosts, &std::string::empty);
   return known ? hosts : std::vector<std::string>();
 }
 
 bool is_spare(const RendezvousPlan& rendezvous, const options::Options& options) {
-  return !rendezvous.by_arrival && rendezvous.agent.value >= rendezvous.agents - options.spares.value;
+  const auto agent = static_cast<std::size_t>(rendezvous.agent.value);
+  const auto& order = rendezvous.order;
+  const auto slot = order.empty() ? rendezvous.agent.value : std::ranges::find(order, agent) - order.begin();
+  return !rendezvous.by_arrival && std::cmp_greater_equal(slot, rendezvous.agents - options.spares.value);
 }
 
 void check_spares(const NodeProposal& node) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "allocation/allocation.hpp"
+#include "allocation/network_place.hpp"
 #include "facts/snapshot.hpp"
 #include "options/options.hpp"
 #include "site/site.hpp"
@@ -56,13 +57,22 @@ struct RendezvousPlan {
   // A file on a file system that all hosts share: the coordinator writes where it listens, members look for
   // it beside the addresses above. Empty: not used.
   Sourced<std::string> rendezvous_file;
+  std::vector<std::size_t> order;  // agents in the order of ranks of --order; empty: known when all have met
   std::vector<allocation::JobSecret> secrets;  // keys of this job, best first
   Milliseconds join_timeout{0};
+};
+
+// Places in the network, for --order.
+struct NetworkPlan {
+  allocation::NetworkPlace own;
+  std::string origin;                       // source of the own place; empty: not known
+  int crossings = 0, crossings_before = 0;  // steps of a ring of all hosts to another switch
 };
 
 struct NodeProposal {
   allocation::Allocation allocation;
   RendezvousPlan rendezvous;
+  NetworkPlan network;
   site::SitePlan site;
   std::string host;          // this host's name as the scheduler spells it, else gethostname()
   int local_world_size = 1;  // workers on this host, all its agents together

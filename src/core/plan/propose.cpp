@@ -11,11 +11,12 @@
 #include "base/text.hpp"
 #include "placement/assumed_topology.hpp"
 #include "placement/devices.hpp"
-#include "plan/announced.hpp"
+#include "plan/device_sharing.hpp"
 #include "plan/discovery.hpp"
 #include "plan/gpu_count.hpp"
 #include "plan/lost_nodes.hpp"
 #include "plan/master_variables.hpp"
+#include "plan/network_order.hpp"
 #include "plan/rendezvous_plan.hpp"
 #include "plan/site_plan.hpp"
 #include "plan/unlike_nodes.hpp"
@@ -260,6 +261,7 @@ NodeProposal propose_to_join(const facts::Snapshot& snapshot, const options::Opt
 NodeProposal propose(const facts::Snapshot& snapshot, const options::Options& options,
                      allocation::Allocation allocation) {
   NodeProposal node = propose_to_join(snapshot, options, std::move(allocation));
+  apply_order(node, snapshot);
   const placement::VisibleDevices devices = placement::find_visible_devices(snapshot);
   node.device_variable = devices.narrowing;
   node.workers = count_workers(node.allocation, options, snapshot, devices);
@@ -312,7 +314,9 @@ NodeProposal propose_as_task(const NodeProposal& node, const facts::Snapshot& sn
   allocation.style =
       sourced(allocation::LaunchStyle::agent_per_task, "another host runs several ddprun processes");
   allocation.style_assumed = false;
-  NodeProposal task = propose(snapshot, node.options, std::move(allocation));
+  options::Options options = node.options;
+  options.order = options::Options{}.order;  // the ranks are the launcher's
+  NodeProposal task = propose(snapshot, options, std::move(allocation));
   task.rendezvous = node.rendezvous;  // the agents have met already
   return task;
 }

@@ -86,11 +86,7 @@ bool shares_a_host(const Announcements& announcements) {
 // Makes agents that took themselves for a whole node single workers, too, if the launcher started one agent
 // per worker.
 void settle_style(Announcements& announcements) {
-  const auto is_fixed = [](const Announcement& each) { return each.fixed_rank.has_value(); };
-  const auto is_assumed = [](const Announcement& each) { return each.style_assumed; };
-  const bool fixed = std::ranges::any_of(announcements, is_fixed);
-  const bool assumed = std::ranges::all_of(announcements, is_assumed);
-  if (!fixed && !(assumed && shares_a_host(announcements))) return;
+  if (!is_agent_per_task(announcements)) return;
   std::map<std::pair<std::string, int>, Announcement*> by_rank;
   for (Announcement& each : announcements) by_rank[{host_key(each), launcher_rank_of(each)}] = &each;
   std::map<std::string, int> before;  // agents of lower rank on the same host
@@ -326,6 +322,13 @@ std::string write_counts(const std::vector<int>& workers_of_nodes) {
   }
   const std::string text = join(parts, ",");
   return text.size() <= k_max_counts_text ? text : std::string();
+}
+
+bool is_agent_per_task(const Announcements& announcements) {
+  const auto is_fixed = [](const Announcement& each) { return each.fixed_rank.has_value(); };
+  const auto is_assumed = [](const Announcement& each) { return each.style_assumed; };
+  return std::ranges::any_of(announcements, is_fixed) ||
+         (std::ranges::all_of(announcements, is_assumed) && shares_a_host(announcements));
 }
 
 void settle_tasks(Announcements& announcements) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "allocation/network_place.hpp"
 #include "base/duration.hpp"
 #include "base/ids.hpp"
 #include "facts/python_facts.hpp"
@@ -55,6 +56,7 @@ struct Announcement {
   std::string stage_door;    // address at which it serves copies (staging::Server); empty: none
   int pid = 0;               // process number of this agent; 0: not known
   int successor_port = 0;    // port at which it listens if it has to coordinate; 0: none
+  allocation::NetworkPlace network;  // with --order; else nothing is known
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 
@@ -115,6 +117,8 @@ struct WorldPlan {
 // agents has. Closed, the numbers follow each other again, in the same order.
 enum class Gaps { refused, closed };
 
+// Reports whether every agent stands for one worker, whose rank is the launcher's.
+bool is_agent_per_task(const std::vector<Announcement>& announcements);
 // Gives every agent the workers that the job's tasks on its host ask for, if they decide on all hosts.
 void settle_tasks(std::vector<Announcement>& announcements);
 // Returns "4(x2),3" for 4, 4, 3.

@@ -75,6 +75,13 @@ Json rendezvous_json(const plan::LaunchPlan& plan) {
   json["least_nodes"] = least ? with_origin(least->value, least->origin) : Json();
   json["spares"] = with_origin(plan.node->options.spares.value, plan.node->options.spares.origin);
   json["spare_hosts"] = plan::spare_hosts(rendezvous, plan.node->options);
+  const plan::NodeProposal& node = *plan.node;
+  json["order"] = with_origin(node.options.order.value, node.options.order.origin);
+  json["ordered_agents"] = rendezvous.order;
+  json["switches"] = node.network.own.switches.empty()
+                         ? Json()
+                         : with_origin(node.network.own.switches, node.network.origin);
+  json["nvlink_domain"] = node.network.own.domain.empty() ? Json() : Json(node.network.own.domain);
   json["store"] =
       plan::worker_hosts_store(plan.node->options, plan.node->world_size.value) ? "worker" : "agent";
   json["store_fan_out"] =

@@ -62,6 +62,24 @@ void show_site(TextTable& table, const site::SitePlan& site) {
   for (const std::string& note : site.profile.notes) table.row("", note);
 }
 
+// Describes the order of the hosts' ranks, unless it is the scheduler's.
+void show_order(TextTable& table, const plan::NodeProposal& node) {
+  if (!options::orders_by_network(node.options)) return;
+  const plan::NetworkPlan& network = node.network;
+  std::vector<std::string> hosts;
+  for (const std::size_t agent : node.rendezvous.order) hosts.push_back(node.rendezvous.peers[agent]);
+  table.row("order",
+            hosts.empty() ? "set at the rendezvous, where all hosts say their places"
+                          : allocation::compress_hostlist(hosts),
+            node.options.order.origin);
+  if (!hosts.empty() && !network.own.position)
+    table.row("", fmt::format("a ring of all hosts leaves a switch {} times; {} in the scheduler's order",
+                              network.crossings, network.crossings_before));
+  const auto& [position, switches, domain] = network.own;
+  if (!switches.empty()) table.row("switches", switches, network.origin);
+  if (!domain.empty()) table.row("domain", domain, "NVML");
+}
+
 void show_allocation(TextTable& table, const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   const allocation::Allocation& allocation = plan.node->allocation;
   table.heading("where");
@@ -83,6 +101,7 @@ void show_allocation(TextTable& table, const plan::LaunchPlan& plan, const facts
                                                         static_cast<int>(allocation.hosts.value.size()))
                                           : std::string()),
             node.origin);
+  show_order(table, *plan.node);
   if (allocation.style.value == allocation::LaunchStyle::agent_per_task) {
     table.row("this task", place_among("rank ", allocation.task_rank.value, allocation.task_count.value),
               allocation.task_rank.origin);

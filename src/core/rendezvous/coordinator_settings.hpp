@@ -37,6 +37,8 @@ struct CoordinatorSettings {
   // Time for which a lost agent may come back to its place, where something or somebody may start it again.
   // Each time uses one of max_restarts. If unset, or with `elastic`, no agent comes back.
   std::optional<Milliseconds> return_timeout{};
+  bool by_network = false;         // --order: ranks in the order of Announcement::network
+  int domain_size = 0;             // Options::domain_size
   std::vector<std::string> peers;  // host names by agent index, empty where unknown; [own] is this host
   std::string version;             // version of ddprun
   std::string run_id;              // Assignment::run_id of all agents

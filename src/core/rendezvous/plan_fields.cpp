@@ -135,6 +135,9 @@ void describe_announcement(Fields& fields, plan::Announcement& announcement) {
   fields.optional("successor_port", announcement.successor_port, 1, k_highest_port);
   fields.optional("pid", announcement.pid, 1);
   fields.optional("relay_port", announcement.relay_port, 1, k_highest_port);
+  fields.optional("network_position", announcement.network.position);
+  fields.optional("switches", announcement.network.switches);
+  fields.optional("nvlink_domain", announcement.network.domain);
 }
 
 void describe_assignment(Fields& fields, plan::Assignment& assignment) {

@@ -40,6 +40,7 @@ struct SiteProfile {
   std::map<std::string, std::string> environment;  // for workers
   std::optional<std::pair<int, int>> ports;        // first and last where agents may look for each other
   std::vector<facts::OptionText> options;          // options of ddprun, below everything the user gave
+  std::vector<std::string> switches;               // lines as of allocation::parse_host_order
   std::vector<std::string> notes;                  // for people: how to bind, what to load
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "allocation/network_place.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "facts/lined_json.hpp"
@@ -214,6 +215,8 @@ SiteProfile parse_site_profile(const std::string& json, const std::string& name)
     if (!options->is_object()) reader.fail(*options, "options", "must be an object");
     profile.options = facts::read_option_texts(source, *options, name);
   }
+  profile.switches = reader.texts("switches", "hosts and their switches, as in \"n[1-4] s0/leaf1\"");
+  if (!profile.switches.empty()) allocation::parse_host_order(join(profile.switches, "\n"), name);
   profile.notes = reader.texts("notes");
   reader.finish();
   return profile;

@@ -40,6 +40,8 @@ void describe_node(Fields& fields, NodeStatus& node) {
   fields.value("host", node.host);
   fields.seconds(k_clock, node.measured);
   fields.value("workers", node.workers, Fields::k_unlimited, describe_worker);
+  fields.optional("switches", node.switches);
+  fields.optional("nvlink_domain", node.nvlink_domain);
 }
 
 void describe_job(Fields& fields, JobStatus& job) {

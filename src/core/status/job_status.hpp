@@ -36,6 +36,8 @@ struct NodeStatus {
   std::string host;
   Milliseconds measured{0};  // time of the measurement, on a clock of that host's
   std::vector<WorkerStatus> workers;
+  std::string switches{};  // its place in the network, with --order: "s0/leaf1"
+  std::string nvlink_domain{};
   friend bool operator==(const NodeStatus&, const NodeStatus&) = default;
 };
 

@@ -66,6 +66,8 @@ std::string describe_collective(const WorkerStatus& worker) {
 Row row_of(const NodeStatus& node, const WorkerStatus& worker, std::optional<int> cpu) {
   return {fmt::format("{}", worker.rank),
           printable(node.host, 64),
+          node.switches.empty() ? "-" : printable(node.switches, 64),
+          node.nvlink_domain.empty() ? "-" : printable(node.nvlink_domain, 64),
           fmt::format("{}", worker.local_rank),
           worker.pid == 0 ? "-" : fmt::format("{}", worker.pid),
           describe_percent(cpu),
@@ -79,8 +81,8 @@ Row row_of(const NodeStatus& node, const WorkerStatus& worker, std::optional<int
 }
 
 std::vector<Row> rows_of(const JobStatus& now, const JobStatus& before) {
-  std::vector<Row> rows{{"RANK", "HOST", "LOCAL", "PID", "CPU", "MEMORY", "GPU", "GPU USE", "GPU MEMORY",
-                         "STANDBY", "LAST OUTPUT", "LAST COLLECTIVE"}};
+  std::vector<Row> rows{{"RANK", "HOST", "SWITCHES", "NVLINK DOMAIN", "LOCAL", "PID", "CPU", "MEMORY", "GPU",
+                         "GPU USE", "GPU MEMORY", "STANDBY", "LAST OUTPUT", "LAST COLLECTIVE"}};
   for (const NodeStatus& node : now.here) {
     for (const WorkerStatus& worker : node.workers)
       rows.push_back(row_of(node, worker, cpu_percent(now, before, worker.rank)));

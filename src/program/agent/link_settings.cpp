@@ -11,7 +11,7 @@
 #include "os/process/reaper.hpp"
 #include "peers/authenticators.hpp"
 #include "peers/own_addresses.hpp"
-#include "plan/announced.hpp"
+#include "plan/device_sharing.hpp"
 #include "plan/lost_nodes.hpp"
 #include "plan/master_variables.hpp"
 #include "plan/ports.hpp"
@@ -114,6 +114,7 @@ plan::Announcement make_announcement(const plan::NodeProposal& node, const facts
   self.successor_port = doors.successor_port;
   self.relay_port = doors.relay_port;
   self.stage_door = doors.stage;
+  self.network = node.network.own;
   self.node = allocation::node_rank_of(node.allocation).value;
   if (node.allocation.numbered_by_launcher) self.launcher_rank = GlobalRank{node.allocation.task_rank.value};
   self.style_assumed = node.allocation.style_assumed;
@@ -154,6 +155,8 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.failure = failure;
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.elastic = elastic_of(node);
+  settings.coordinator.by_network = options::orders_by_network(node.options);
+  settings.coordinator.domain_size = node.options.domain_size.value;
   if (plan::may_be_started_again(node)) settings.coordinator.return_timeout = rendezvous.join_timeout;
   settings.coordinator.succession = can_succeed(node);
   settings.coordinator.peers = rendezvous.peers;

@@ -153,6 +153,12 @@ void add_site_file(facts::Snapshot& snapshot, const options::Options& options) {
   snapshot.files[options.site] = told ? *told : os::read_file(options.site, facts::k_site_file_limit);
 }
 
+// Adds the file with the order of hosts, which every agent reads for itself.
+void add_order_file(facts::Snapshot& snapshot, const options::Options& options) {
+  const std::string file = options::order_file(options);
+  if (!file.empty()) snapshot.files[file] = os::read_file(file, allocation::k_order_file_limit);
+}
+
 // Follows a site's profile, which is known once the options are read, and may have options for what they
 // leave open.
 bool follow_site_options(const facts::Snapshot& snapshot, command_line::OptionLayers& layers,
@@ -304,6 +310,7 @@ void read_named_files(facts::Snapshot& snapshot, command_line::OptionLayers& lay
   add_program(snapshot, options, advice.where_missing);
   read_hostfile(snapshot, options);
   add_site_file(snapshot, options);
+  add_order_file(snapshot, options);
   if (follow_site_options(snapshot, layers, options, advice)) read_hostfile(snapshot, options);
 }
 
@@ -335,7 +342,10 @@ int capture(facts::Snapshot& snapshot, options::Options& options, facts::Environ
 
 plan::NodeProposal propose_here(facts::Snapshot& snapshot, const options::Options& options,
                                 allocation::Allocation allocation, os::CoreClaims& claims) {
-  if (options.snapshot_file.empty()) probes::ask_for_tasks(allocation, options, snapshot);
+  if (options.snapshot_file.empty()) {
+    probes::ask_for_tasks(allocation, options, snapshot);
+    probes::ask_for_topology(allocation, options, snapshot);
+  }
   plan::NodeProposal node = plan::propose(snapshot, options, std::move(allocation));
   const bool of_this_host = options.snapshot_file.empty();
   if (of_this_host && options.topology.empty())

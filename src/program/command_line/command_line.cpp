@@ -156,6 +156,11 @@ void check_spares(const options::Options& options) {
 
 void settle_elastic(Draft& draft) {
   const options::Options& options = draft;
+  const bool chooses = options::outlives_nodes(options) && options::orders_by_network(options);
+  if (is_typed(draft, "domain-size") && !chooses) {
+    throw UsageError(options.domain_size.origin + " requires --order, and --nnodes MIN:MAX or --spares",
+                     "all nodes take part otherwise, in the scheduler's order");
+  }
   if (!options::outlives_nodes(options)) {
     if (!is_typed(draft, "grow")) return;
     throw UsageError("--grow requires --nnodes MIN:MAX or --spares",

@@ -86,6 +86,13 @@ constexpr OptionEntry k_program_and_workers[] = {
         [](Draft& draft, const Given& given) { draft.place.hosts = parsed(given, allocation::parse_hosts); }),
     file_value("hostfile", "FILE", own, workers, "file with the hosts to run on, one per line",
                [](Draft& draft, const Given& given) { draft.hostfile = file_from(given); }),
+    file_value("order", "scheduler|network|FILE", own, workers,
+               "order of the hosts' ranks: the scheduler's, that of switches and NVLink domains, or a file's "
+               "(default: scheduler)",
+               [](Draft& draft, const Given& given) {
+                 draft.order = sourced(given.value, given.origin);
+                 if (options::order_file(draft) == given.value) draft.order.value = file_from(given);
+               }),
     word_value("launcher", "NAME", "srun mpiexec pbsdsh pbs_tmrsh ssh flux blaunch qrsh oarsh pjrsh none",
                own, workers,
                "remote launcher: srun, mpiexec, pbsdsh, ssh, ... or none (default: the scheduler's)",

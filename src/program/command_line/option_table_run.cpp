@@ -82,6 +82,12 @@ constexpr OptionEntry k_failures[] = {
                "never (default: now)",
                [](Draft& draft, const Given& given) { draft.grow = enum_from<options::Grow>(given); }),
     value(
+        "domain-size", "N", own, failures,
+        "with --order and --spares or MIN:MAX, take N nodes, or a multiple, of each NVLink domain or switch",
+        [](Draft& draft, const Given& given) {
+          draft.domain_size = number_from(given, k_most, "a number of nodes", "give the nodes of one domain");
+        }),
+    value(
         "signals-to-handle", "LIST", torchrun, failures,
         "signals that are forwarded to the workers and stop the job",
         [](Draft& draft, const Given& given) { draft.stop_signals = parsed(given, options::parse_signals); }),

@@ -20,6 +20,7 @@
 #include "os/process/ask_program.hpp"
 #include "os/process/child_call.hpp"
 #include "placement/devices.hpp"
+#include "plan/network_order.hpp"
 #include "plan/worker_count.hpp"
 #include "supervise/store_use.hpp"
 
@@ -120,6 +121,13 @@ void ask_for_tasks(allocation::Allocation& allocation, const options::Options& o
       os::ask_program(allocation::job_question(allocation), k_slurm_limit, allocation::k_most_shown);
   if (auto asked = allocation::parse_shown_tasks(shown, allocation, snapshot))
     allocation.asked_tasks = std::move(asked);
+}
+
+void ask_for_topology(const allocation::Allocation& allocation, const options::Options& options,
+                      facts::Snapshot& snapshot) {
+  if (!plan::asks_for_topology(options, allocation, snapshot)) return;
+  snapshot.files[std::string(allocation::k_shown_topology)] = os::ask_program(
+      split_words(allocation::k_shown_topology), k_slurm_limit, allocation::k_order_file_limit);
 }
 
 std::optional<allocation::ShownJob> ask_for_job(const allocation::Allocation& allocation) {

@@ -32,6 +32,10 @@ void ask_for_job_time(allocation::Allocation& allocation, facts::Snapshot& snaps
 void ask_for_tasks(allocation::Allocation& allocation, const options::Options& options,
                    const facts::Snapshot& snapshot);
 
+// Adds what Slurm shows of its switches to the files of the snapshot, where --order needs it.
+void ask_for_topology(const allocation::Allocation& allocation, const options::Options& options,
+                      facts::Snapshot& snapshot);
+
 // Returns what Slurm or PBS shows of the job; nothing if it does not answer within two seconds.
 std::optional<allocation::ShownJob> ask_for_job(const allocation::Allocation& allocation);
 

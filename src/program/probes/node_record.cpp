@@ -18,6 +18,7 @@
 #include "os/machine/host_condition.hpp"
 #include "os/machine/usable_memory.hpp"
 #include "os/process/child_call.hpp"
+#include "plan/network_order.hpp"
 #include "plan/worker_command.hpp"
 #include "rendezvous/address_choice.hpp"
 #include "version_number.hpp"
@@ -116,6 +117,7 @@ void add_gpus(check::HostRecord& record, os::ChildCall& list, os::ChildCall& hea
   const os::ChildAnswer listed = list.wait(patience);
   const os::NvmlAnswer told = os::parse_nvml_answer(listed.bytes.value_or(""));
   record.lost_gpus = told.lost;
+  record.nvlink_domain = told.fabric;
   record.gpu_problem = listed.bytes ? told.problem : listed.problem;
   const os::ChildAnswer shown = health.wait(patience);
   if (shown.bytes && !shown.bytes->empty())
@@ -151,6 +153,7 @@ check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapsho
   record.rank = node.rank;
   record.workers = node.workers;
   record.host = snapshot.host.name;
+  record.switches = plan::find_own_switches(snapshot, snapshot.host.name).value;
   add_addresses(record, node, snapshot.host);
   add_share(record, snapshot.host);
   add_versions(record, snapshot);

@@ -61,7 +61,7 @@ std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, output::
 }
 
 status::NodeStatus WorkerGroup::status() const {
-  status::NodeStatus status{node_->host, {}, {}};
+  status::NodeStatus status{node_->host, {}, {}, node_->network.own.switches, node_->network.own.domain};
   const WrittenFiles files = look_at_written();
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     status::WorkerStatus& worker = status.workers.emplace_back();

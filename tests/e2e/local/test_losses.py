@@ -163,6 +163,22 @@ def test_two_hosts_that_are_cut_off_at_once_leave_the_others_to_go_on(job):
     job.end()
 
 
+def test_a_switch_that_is_lost_with_its_hosts_is_told_as_one(job):
+    order = job.directory / "order"
+    order.write_text("a,c s0/leaf1\nb,d s0/leaf2\n")
+    job.start("abcd", "--order", str(order), "--events", str(job.directory / "events"), nodes="2:4", on_term="until [ -e {0}/go ]; do sleep 0.05; done; exit 0")
+    job.wait_for_attempt(0, "0/4 on a", "1/4 on c", "2/4 on b", "3/4 on d")
+    for name in "bd":
+        job.kill(name)
+    wait_until("both losses are known", lambda: len(job.events("lost")) == 2)
+    (job.directory / "go").touch()
+    job.wait_for_attempt(1, "0/2 on a", "1/2 on c")
+    said = job.end()
+    assert evidence.times_said(said["a"], "lost all 2 nodes of switch s0/leaf2 (b,d): the connection was closed; "
+                                          "starting all workers again on 2 of 4 nodes") == 1, said
+    job.check_no_overlap()
+
+
 def test_a_job_that_has_used_all_its_spares_says_in_one_sentence_who_is_lost(job):
     job.start("abcd", "--spares", "2", nodes="4")
     job.wait_for_attempt(0, "0/2 on a", "1/2 on b")

@@ -91,10 +91,10 @@ class SlurmCluster:
 
     def __init__(self, node_count: int = 4, *, reserved_ports: str = "", kept: Iterable[str | Path] = (),
                  path: Iterable[str] = (), pinning: bool = False, settings: Iterable[str] = (),
-                 partitions: Iterable[str] = (), cgroups: bool = False) -> None:
+                 partitions: Iterable[str] = (), cgroups: bool = False, files: dict[str, str] | None = None) -> None:
         """`reserved_ports`: "12000-12099" makes Slurm reserve ports of that range for every step. `pinning`: Slurm
         binds tasks to cores of this machine. `settings`, `partitions`: more lines of slurm.conf. `cgroups`: steps are
-        tracked by them, as at most sites; they are the machine's own, so one node has to do."""
+        tracked by them, as at most sites; they are the machine's own, so one node has to do. `files`: text of files beside slurm.conf."""
         names = [f"n{number}" for number in range(1, node_count + 1)]
         self.hosts = HostGroup([*names, "ctl"], kept=kept, path=path)
         self.directory = self.hosts.directory
@@ -106,6 +106,7 @@ class SlurmCluster:
         self._settings = list(settings)
         self._partitions = list(partitions)
         self._cgroups = cgroups
+        self._files = dict(files or {})
 
     def __enter__(self) -> SlurmCluster:
         try:
@@ -246,6 +247,8 @@ class SlurmCluster:
             partitions="\n".join(self._partitions),
             overrides="" if self._pinning else "SlurmdParameters=config_overrides",
             task_plugin="affinity" if self._pinning else "none", units="CR_Core" if self._pinning else "CR_CPU"))
+        for name, text in self._files.items():
+            (self.directory / name).write_text(text)
         gpus = self.directory / "gpus"
         gpus.mkdir()
         for number in range(GPUS):  # any character device will do; this one is /dev/null

@@ -267,3 +267,24 @@ TEST_CASE("where nothing is to be copied, nobody is named for it") {
   play.store_ready(0);
   for (const auto& [agent, start] : play.sent<Start>()) CHECK(start.stage_sources.empty());
 }
+
+TEST_CASE("a switch that is lost with all its hosts is told as one") {
+  CoordinatorSettings chosen = with_spares(4, 1);
+  chosen.elastic = ElasticNodes{2, 0, 30s, options::Grow::now};
+  chosen.by_network = true;
+  Play play(chosen);
+  for (const int agent : {0, 1, 2, 3}) {
+    Join join = join_of(agent, 4);
+    join.announcement.network.switches = agent % 2 == 0 ? "s0/leaf1" : "s0/leaf2";
+    play.say(agent, std::move(join));
+  }
+  play.store_ready(0);
+  CHECK(started(play) == Ranks{{0, 0}, {2, 2}, {1, 4}, {3, 6}});
+  play.lose(1, "the host no longer answers");
+  play.lose(3, "the host no longer answers");
+  for (const int agent : {0, 2}) play.say(agent, Stopped{{0}, {}});
+  CHECK(
+      noticed(play) ==
+      "lost all 2 nodes of switch s0/leaf2 (n[2,4]): the host no longer answers; starting all workers again "
+      "on 2 of 4 nodes\n");
+}

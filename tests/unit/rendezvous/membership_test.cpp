@@ -202,3 +202,90 @@ TEST_CASE("who comes late has the place that it had on this host") {
   CHECK(members.find_late_place(unnumbered) == AgentIndex{1});
   CHECK_FALSE(members.find_late_place(announcement_of(0)));
 }
+
+namespace {
+
+// Agents 0, 2, 4 and 6 on one leaf switch, the others on another one.
+void enter_on_two_switches(Membership& members, std::initializer_list<int> agents) {
+  for (const int agent : agents) {
+    plan::Announcement announcement = announcement_of(agent);
+    announcement.network.switches = agent % 2 == 0 ? "s0/leaf1" : "s0/leaf2";
+    members.enter({agent}, ConnectionId{200 + agent}, std::move(announcement));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("by the network the slots are in its order, also after a loss and a return") {
+  Membership members(4, 0, {0}, {.by_network = true});
+  enter_on_two_switches(members, {3, 2, 1, 0});
+  members.choose();
+  CHECK(members.is_ordered());
+  CHECK(numbers(members.participants()) == Numbers{0, 2, 1, 3});
+  CHECK(members.announcements()[1].node == NodeIndex{1});
+  members.leave({2}, "it is gone");
+  CHECK(members.choose().empty());
+  CHECK(numbers(members.participants()) == Numbers{0, 1, 3});
+  enter_on_two_switches(members, {2});
+  CHECK(members.is_changed());
+  members.choose();
+  CHECK(numbers(members.participants()) == Numbers{0, 2, 1, 3});
+  CHECK_FALSE(members.is_changed());
+}
+
+TEST_CASE("by the network the nearest spare has a lost one's slot") {
+  Membership members(6, 2, {0}, {.by_network = true, .domain_size = 2, .least = 4});
+  enter_on_two_switches(members, {0, 1, 2, 3, 4, 5});
+  members.choose();
+  CHECK(numbers(members.participants()) == Numbers{0, 2, 1, 3});
+  members.leave({3}, "it is gone");
+  CHECK(members.choose() == Successions{{{3}, {5}}});
+  members.leave({0}, "it is gone");
+  CHECK(members.choose() == Successions{{{0}, {4}}});
+  members.leave({4}, "it is gone");
+  CHECK(members.choose().empty());  // none is left, and whole or not the others go on
+  CHECK(numbers(members.participants()) == Numbers{2, 1, 5});
+}
+
+TEST_CASE("a switch without enough agents waits for more") {
+  Membership members(6, 0, {0}, {.by_network = true, .domain_size = 2, .least = 2});
+  enter_on_two_switches(members, {0, 1, 2, 3, 4});
+  members.choose();
+  CHECK(numbers(members.participants()) == Numbers{0, 2, 1, 3});
+  CHECK(numbers(members.waiting()) == Numbers{4});
+  CHECK_FALSE(members.is_changed());
+  members.leave({1}, "it is gone");
+  CHECK(members.is_changed());
+  members.choose();
+  CHECK(numbers(members.participants()) == Numbers{0, 2});
+  CHECK(numbers(members.waiting()) == Numbers{3, 4});
+  enter_on_two_switches(members, {5});
+  CHECK(members.is_changed());
+  members.choose();
+  CHECK(numbers(members.participants()) == Numbers{0, 2, 3, 5});
+  for (const int agent : {2, 3, 4}) members.leave({agent}, "it is gone");
+  members.choose();
+  CHECK(numbers(members.participants()) == Numbers{0, 5});  // as many as the job needs
+}
+
+TEST_CASE("one that comes back before the next attempt is another one, also where units are kept whole") {
+  Membership members(4, 0, {0}, {.by_network = true, .domain_size = 2, .least = 2});
+  enter_on_two_switches(members, {0, 1, 2, 3});
+  members.choose();
+  members.leave({3}, "it is gone");
+  enter_on_two_switches(members, {3});
+  CHECK(members.is_changed());
+}
+
+TEST_CASE("agents of single tasks keep the order of their launcher") {
+  Membership members(2, 0, {0}, {.by_network = true});
+  for (const int agent : {0, 1}) {
+    plan::Announcement announcement = announcement_of(agent);
+    announcement.fixed_rank = GlobalRank{agent};
+    announcement.network.position = 1 - agent;
+    members.enter({agent}, ConnectionId{agent}, std::move(announcement));
+  }
+  members.choose();
+  CHECK_FALSE(members.is_ordered());
+  CHECK(numbers(members.participants()) == Numbers{0, 1});
+}

@@ -33,6 +33,7 @@ TEST_CASE("every key of a site profile is read") {
     "interfaces": {"gloo": ["hsn0", "ib0"], "nccl": "=hsn0,hsn1"},
     "environment": {"UCX_TLS": "rc", "EMPTY": ""},
     "ports": "21000-21099",
+    "switches": ["n[1-4] s0/leaf1", "n5 s0/leaf2"],
     "notes": ["one", "two"])"),
                                               "ours.json");
   CHECK(site.name == "ours");
@@ -48,6 +49,7 @@ TEST_CASE("every key of a site profile is read") {
   CHECK(site.nccl_interfaces == "=hsn0,hsn1");
   CHECK(site.environment == std::map<std::string, std::string>{{"EMPTY", ""}, {"UCX_TLS", "rc"}});
   CHECK(site.ports == std::pair(21000, 21099));
+  CHECK(site.switches == std::vector<std::string>{"n[1-4] s0/leaf1", "n5 s0/leaf2"});
   CHECK(site.notes == std::vector<std::string>{"one", "two"});
 }
 

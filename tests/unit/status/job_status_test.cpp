@@ -192,7 +192,7 @@ TEST_CASE("the manual names the keys of the status as JSON and no others") {
   JobStatus before = job();
   before.coordinator = "n0";
   before.silent = {"n3"};
-  before.here = {{"n1", Milliseconds{5000}, {whole_worker()}}};
+  before.here = {{"n1", Milliseconds{5000}, {whole_worker()}, "s0/leaf1", "7f3c.1"}};
   std::set<std::string> printed;
   const std::string text = render_status_json({second_look(before)}, {before});
   collect_keys(read_json_text(text)[0], "", printed);

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "plan/network_order.hpp"
 #include "plan/unlike_nodes.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
@@ -29,7 +30,9 @@ constexpr std::size_t k_max_refused_shown = 8;
 
 Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
     : settings_(std::move(settings)),
-      members_(settings_.agents, settings_.elastic ? settings_.elastic->spares : 0, settings_.own),
+      members_(
+          settings_.agents, settings_.elastic ? settings_.elastic->spares : 0, settings_.own,
+          {settings_.by_network, settings_.domain_size, settings_.elastic ? settings_.elastic->least : 0}),
       agents_(static_cast<std::size_t>(settings_.agents)),
       state_deadline_(now + settings_.join_timeout),
       alone_due_(now + k_alone_for),
@@ -260,7 +263,7 @@ void Coordinator::form_world(TimePoint now) {
   last_call_.reset();
   choose_participants();
   std::vector<plan::Announcement> announcements = members_.announcements();
-  const bool whole = announcements.size() == agents_.size();
+  const bool whole = announcements.size() == agents_.size() && !members_.is_ordered();
   try {
     plan::settle_tasks(announcements);
     world_ = plan::make_world_plan(announcements, whole ? plan::Gaps::refused : plan::Gaps::closed);
@@ -283,6 +286,8 @@ void Coordinator::tell_differences(const std::vector<plan::Announcement>& announ
   // A single agent has told it itself.
   auto crowded = settings_.agents > 1 ? plan::find_crowded_hosts(announcements) : std::nullopt;
   if (crowded) actions_.push_back(ShowNotice{std::move(*crowded)});
+  auto unordered = settings_.by_network ? plan::find_unordered(announcements) : std::nullopt;
+  if (unordered) actions_.push_back(ShowNotice{std::move(*unordered)});
   for (allocation::Notice& notice : plan::find_unlike_gpus(announcements))
     actions_.push_back(ShowNotice{std::move(notice)});
 }

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "allocation/hostlist.hpp"
 #include "base/text.hpp"
+#include "plan/network_order.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
 #include "rendezvous/coordinator/stage_sources.hpp"
@@ -23,6 +25,35 @@ std::string name_some(std::vector<std::string> changes) {
   const std::size_t others = changes.size() - std::min(changes.size(), k_named_changes);
   changes.resize(changes.size() - others);
   return join(changes, "; ") + (others > 0 ? fmt::format("; {} more nodes have changed", others) : "");
+}
+
+// Tells the losses of all agents of a switch or NVLink domain as one.
+std::vector<std::string> fold_lost_units(std::vector<std::string> changes, const Membership& members) {
+  std::map<std::string, std::vector<const Member*>> units;
+  for (int place = 0; place < members.places(); ++place) {
+    const Member& each = members.at({place});
+    const bool known = members.is_ordered() && each.announcement;
+    const std::string unit = known ? plan::unit_of(each.announcement->network) : "";
+    if (!unit.empty()) units[unit].push_back(&each);
+  }
+  for (const auto& [unit, all] : units) {
+    const auto is_lost = [&](const Member* each) {
+      return std::ranges::find(changes, each->lost) != changes.end();
+    };
+    if (all.size() < 2 || !std::ranges::all_of(all, is_lost)) continue;
+    std::vector<std::string> hosts;
+    for (const Member* each : all) {
+      hosts.push_back(printable(each->announcement->host));
+      std::erase(changes, each->lost);
+    }
+    const std::string& first = all.front()->lost;
+    changes.insert(changes.begin(),
+                   fmt::format("lost all {} nodes of {} {} ({}){}", all.size(),
+                               all.front()->announcement->network.domain.empty() ? "switch" : "domain",
+                               printable(unit), allocation::compress_hostlist(hosts),
+                               first.substr(std::min(first.find(": "), first.size()))));
+  }
+  return changes;
 }
 
 }  // namespace
@@ -70,7 +101,7 @@ void Coordinator::handle(ConnectionId, const Modules& modules, TimePoint) {
 }
 
 void Coordinator::restart_changed(TimePoint now) {
-  const std::string why = name_some(std::exchange(changes_, {}));
+  const std::string why = name_some(fold_lost_units(std::exchange(changes_, {}), members_));
   next_attempt();
   if (settings_.return_timeout && !settings_.elastic) return await_return(why, now);
   record(told::restart(attempt_, why + "; starting all workers again"));

@@ -1,15 +1,21 @@
 #include "rendezvous/membership/membership.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <numeric>
 #include <set>
 #include <utility>
 
 #include "base/text.hpp"
+#include "plan/network_order.hpp"
 
 namespace ddprun::rendezvous {
 
-Membership::Membership(int places, int spares, AgentIndex own)
+Membership::Membership(int places, int spares, AgentIndex own, ChoiceRules rules)
     : own_(own),
+      rules_(rules),
+      left_out_(static_cast<std::size_t>(places)),
       members_(static_cast<std::size_t>(places)),
       slots_(static_cast<std::size_t>(places - spares)) {}
 
@@ -120,38 +126,125 @@ bool Membership::anyone_waits() const {
 }
 
 bool Membership::stays(AgentIndex agent) const {
-  return is_here(agent) && takes_part(agent) && !(at(agent).set_aside && anyone_waits());
+  return is_here(agent) && takes_part(agent) && !(at(agent).set_aside && anyone_waits()) &&
+         !left_out_[static_cast<std::size_t>(agent.value)];
 }
 
-// Fills slots: an agent's own first, for all of them; `placed` are those that have one.
-void Membership::fill_slots(std::vector<bool>& placed, bool aside) {
-  const auto is_free = [&](int place) {
-    return is_here({place}) && !placed[static_cast<std::size_t>(place)] && at({place}).set_aside == aside;
+// Orders the places: those of the network that are known, then all others. Ranks of a launcher stay.
+void Membership::order_places() {
+  std::vector<plan::Announcement> known;
+  std::vector<AgentIndex> places;
+  order_.clear();
+  for (int place = 0; place < this->places(); ++place) {
+    const auto& announced = at({place}).announcement;
+    const bool ranked = rules_.by_network && announced;
+    (ranked ? places : order_).push_back({place});
+    if (ranked) known.push_back(*announced);
+  }
+  ordered_ = rules_.by_network && !plan::is_agent_per_task(known);
+  if (!ordered_) {
+    places.insert(places.end(), order_.begin(), order_.end());
+    std::ranges::sort(places);
+    order_ = std::move(places);
+    return;
+  }
+  std::vector<std::size_t> by_node(places.size());
+  std::iota(by_node.begin(), by_node.end(), std::size_t{0});
+  const auto node_of = [&](std::size_t i) { return known[i].node.value_or(NodeIndex{places[i].value}); };
+  std::ranges::stable_sort(by_node, {}, node_of);
+  std::vector<allocation::NetworkPlace> network;
+  for (const std::size_t i : by_node) network.push_back(known[i].network);
+  std::vector<AgentIndex> ordered;
+  for (const std::size_t i : plan::order_by_network(network)) ordered.push_back(places[by_node[i]]);
+  order_.insert(order_.begin(), ordered.begin(), ordered.end());
+}
+
+// Chooses who waits so that the units that take part are whole: first of those that have most agents in the
+// attempt before, so that few ranks change.
+void Membership::choose_whole_units() {
+  left_out_.assign(members_.size(), false);
+  if (rules_.domain_size == 0 || !ordered_) return;
+  std::vector<AgentIndex> all;
+  std::ranges::copy_if(order_, std::back_inserter(all), [this](AgentIndex agent) { return is_here(agent); });
+  const auto comes_later = [this](AgentIndex agent) {
+    return at(agent).set_aside ? 2 : takes_part(agent) ? 0 : 1;
   };
-  const auto take = [&](std::size_t slot, int place) {
-    slots_[slot] = AgentIndex{place};
-    placed[static_cast<std::size_t>(place)] = true;
+  std::ranges::stable_sort(all, {}, comes_later);
+  std::vector<std::pair<std::string, std::vector<AgentIndex>>> units;
+  for (const AgentIndex agent : all) {
+    const std::string unit = plan::unit_of(at(agent).announcement->network);
+    auto found = std::ranges::find(units, unit, [](const auto& each) { return each.first; });
+    if (found == units.end()) found = units.insert(units.end(), {unit, {}});
+    found->second.push_back(agent);
+    left_out_[static_cast<std::size_t>(agent.value)] = true;
+  }
+  std::ranges::stable_sort(units, std::greater(), [this](const auto& unit) {
+    return std::ranges::count_if(unit.second, [this](AgentIndex agent) { return takes_part(agent); });
+  });
+  const auto size = static_cast<std::size_t>(rules_.domain_size);
+  std::size_t taken = 0;
+  const auto take = [&](AgentIndex agent) {
+    taken += left_out_[static_cast<std::size_t>(agent.value)] ? 1 : 0;
+    left_out_[static_cast<std::size_t>(agent.value)] = false;
+  };
+  for (const auto& [unit, agents] : units) {
+    if (unit.empty()) continue;
+    const std::size_t whole = std::min(agents.size(), slots_.size() - taken) / size * size;
+    std::for_each_n(agents.begin(), whole, take);
+  }
+  for (const AgentIndex agent : all) {
+    if (std::cmp_less(taken, rules_.least)) take(agent);
+  }
+  std::stable_partition(order_.begin(), order_.end(), [this](AgentIndex agent) {
+    return !left_out_[static_cast<std::size_t>(agent.value)];
+  });
+}
+
+// Fills slots: an agent's own first, for all of them, then the nearest to the one that was there; `placed`
+// are those that have one.
+void Membership::fill_slots(const std::vector<std::optional<AgentIndex>>& before, std::vector<bool>& placed,
+                            bool aside) {
+  const auto is_free = [&](AgentIndex place) {
+    const auto index = static_cast<std::size_t>(place.value);
+    return is_here(place) && !placed[index] && !left_out_[index] && at(place).set_aside == aside;
+  };
+  const auto take = [&](std::size_t slot, AgentIndex place) {
+    slots_[slot] = place;
+    placed[static_cast<std::size_t>(place.value)] = true;
   };
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (const int own = static_cast<int>(i); !slots_[i] && is_free(own)) take(i, own);
+    if (!slots_[i] && is_free(order_[i])) take(i, order_[i]);
   }
-  int next = 0;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i]) continue;
-    while (next < places() && !is_free(next)) ++next;
-    if (next < places()) take(i, next);
+    const bool known = ordered_ && before[i] && at(*before[i]).announcement;
+    std::optional<AgentIndex> nearest;
+    int nearness = -1;
+    for (const AgentIndex place : order_) {
+      if (!is_free(place) || (nearest && !known)) continue;
+      const int shared =
+          !known ? 0 : plan::closeness(at(*before[i]).announcement->network, at(place).announcement->network);
+      if (shared <= nearness) continue;
+      nearest = place;
+      nearness = shared;
+    }
+    if (!nearest) return;  // nor is one for any later slot
+    take(i, *nearest);
   }
 }
 
 std::vector<Succession> Membership::choose() {
   const std::vector<std::optional<AgentIndex>> before = slots_;
+  order_places();
+  choose_whole_units();
+  if (ordered_ && !has_spares()) slots_.assign(slots_.size(), std::nullopt);
   std::vector<bool> placed(members_.size());
   for (std::optional<AgentIndex>& slot : slots_) {
     if (slot && !stays(*slot)) slot.reset();
     if (slot) placed[static_cast<std::size_t>(slot->value)] = true;
   }
-  fill_slots(placed, /*aside=*/false);
-  fill_slots(placed, /*aside=*/true);
+  fill_slots(before, placed, /*aside=*/false);
+  fill_slots(before, placed, /*aside=*/true);
   for (Member& each : members_) {
     each.position.reset();
     each.slot.reset();
@@ -163,7 +256,7 @@ std::vector<Succession> Membership::choose() {
     member(*slots_[i]).position = participants_.size();
     member(*slots_[i]).slot = static_cast<int>(i);
     participants_.push_back(*slots_[i]);
-    if (before[i] && before[i] != slots_[i]) successions.push_back({*before[i], *slots_[i]});
+    if (has_spares() && before[i] && before[i] != slots_[i]) successions.push_back({*before[i], *slots_[i]});
   }
   return successions;
 }
@@ -172,6 +265,11 @@ bool Membership::is_changed() const {
   std::size_t staying = 0;
   for (const AgentIndex agent : participants_) staying += stays(agent) ? 1 : 0;
   if (staying < participants_.size()) return true;
+  if (rules_.domain_size > 0) {
+    Membership next = *this;
+    next.choose();
+    return next.participants_ != participants_;
+  }
   return staying < slots_.size() && staying < here_.size();
 }
 
@@ -180,7 +278,7 @@ std::vector<plan::Announcement> Membership::announcements() const {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i]) continue;
     all.push_back(*at(*slots_[i]).announcement);
-    if (has_spares()) all.back().node = NodeIndex{static_cast<int>(i)};
+    if (has_spares() || ordered_) all.back().node = NodeIndex{static_cast<int>(i)};
   }
   return all;
 }

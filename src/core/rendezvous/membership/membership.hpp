@@ -7,6 +7,9 @@
 // its ranks. A slot whose agent is gone is for the agent whose number it has, then for the waiting one of the
 // lowest place; who was set aside comes last. Slots that stay empty are left out, and ranks close up in the
 // order of the slots. Without spares every place has a slot.
+//
+// By the network, the slots are in the order of plan::order_by_network, a gone agent's slot is for the
+// nearest one that waits, and without spares the slots are given out anew each time.
 #pragma once
 
 #include <map>
@@ -22,6 +25,13 @@
 namespace ddprun::rendezvous {
 
 inline constexpr int k_first_failures = 2;
+
+// Rules of a choice beside the order of arrival and of the scheduler.
+struct ChoiceRules {
+  bool by_network = false;
+  int domain_size = 0;  // agents of one unit (plan::unit_of) that take part, or their multiple; 0: any number
+  int least = 0;        // number that takes part at least, whole units or not
+};
 
 struct Member {
   std::optional<ConnectionId> connection;          // nullopt: it is not here
@@ -42,7 +52,7 @@ struct Succession {
 class Membership {
  public:
   // Makes the membership: 0 <= spares < places; `own` is the coordinator's place.
-  explicit Membership(int places, int spares = 0, AgentIndex own = {0});
+  explicit Membership(int places, int spares = 0, AgentIndex own = {0}, ChoiceRules rules = {});
 
   int places() const { return static_cast<int>(members_.size()); }
   int slots() const { return static_cast<int>(slots_.size()); }
@@ -81,6 +91,8 @@ class Membership {
   // Returns the participants of the last choice, indexed by position; some may have gone since.
   const std::vector<AgentIndex>& participants() const { return participants_; }
   std::vector<plan::Announcement> announcements() const;
+  // Reports whether the slots are in the order of the network.
+  bool is_ordered() const { return ordered_; }
 
   // ---- state of the previous coordinator
 
@@ -102,9 +114,16 @@ class Membership {
   Member& member(AgentIndex agent) { return members_[static_cast<std::size_t>(agent.value)]; }
   std::optional<AgentIndex> free_place() const;
   bool stays(AgentIndex agent) const;
-  void fill_slots(std::vector<bool>& placed, bool aside);
+  void order_places();
+  void choose_whole_units();
+  void fill_slots(const std::vector<std::optional<AgentIndex>>& before, std::vector<bool>& placed,
+                  bool aside);
 
   AgentIndex own_;
+  ChoiceRules rules_;
+  bool ordered_ = false;
+  std::vector<AgentIndex> order_;  // all places, in the order of their slots
+  std::vector<bool> left_out_;     // places that wait so that units are whole
   std::vector<Member> members_;
   std::map<ConnectionId, AgentIndex> here_;
   std::vector<std::optional<AgentIndex>> slots_;

@@ -77,6 +77,7 @@ void take_gpus(facts::HostFacts& host, const ChildAnswer& answer, const Hardware
   }
   for (const std::string& lost : told.lost)
     host.warnings.push_back(fmt::format("the GPU driver reports an unusable GPU: {}", lost));
+  host.nvlink_domain = told.fabric;
   for (facts::Gpu& gpu : told.gpus) gpu.local_cpus = capture_local_cpus(gpu.pci_address, wish.root);
   std::erase_if(host.gpus, is_nvidia);
   host.gpus.insert(host.gpus.begin(), told.gpus.begin(), told.gpus.end());

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,6 +52,14 @@ struct MemoryInfo2 {  // nvmlMemory_v2_t: what the driver has reserved is not us
   unsigned long long free;
   unsigned long long used;
 };
+struct FabricInfo {  // nvmlGpuFabricInfo_t
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+};
+constexpr unsigned char k_fabric_completed = 3;  // NVML_GPU_FABRIC_STATE_COMPLETED
+
 constexpr unsigned k_memory_version = sizeof(MemoryInfo2) | (2U << 24U);
 
 struct NvmlLibrary {
@@ -64,6 +73,7 @@ struct NvmlLibrary {
   int (*utilization)(Device, Utilization*) = nullptr;
   int (*memory)(Device, MemoryInfo*) = nullptr;
   int (*memory2)(Device, MemoryInfo2*) = nullptr;  // from driver 510 on
+  int (*fabric)(Device, FabricInfo*) = nullptr;    // from driver 520 on
   // Drivers before 450 know no MIG.
   int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
   int (*mig_count)(Device, unsigned*) = nullptr;
@@ -84,6 +94,7 @@ struct NvmlLibrary {
         !find_function(library, "nvmlDeviceGetMemoryInfo", memory))
       utilization = nullptr;
     if (!find_function(library, "nvmlDeviceGetMemoryInfo_v2", memory2)) memory2 = nullptr;
+    if (!find_function(library, "nvmlDeviceGetGpuFabricInfo", fabric)) fabric = nullptr;
     const bool mig = find_function(library, "nvmlDeviceGetMigMode", mig_mode) &&
                      find_function(library, "nvmlDeviceGetMaxMigDeviceCount", mig_count) &&
                      find_function(library, "nvmlDeviceGetMigDeviceHandleByIndex", mig_handle);
@@ -114,6 +125,16 @@ struct NvmlLibrary {
     return model(device, text.data(), k_name_size - 1) == k_success ? printable(text.data()) : std::string();
   }
 
+  // Returns the fabric that the GPU's NVLinks belong to; empty for one that ends with the host.
+  std::string fabric_of(Device device) const {
+    FabricInfo info{};
+    if (fabric == nullptr || fabric(device, &info) != k_success || info.state != k_fabric_completed ||
+        info.status != k_success ||
+        std::ranges::all_of(info.cluster, [](unsigned char byte) { return byte == 0; }))
+      return {};
+    return fmt::format("{:02x}.{}", fmt::join(info.cluster, ""), info.clique);
+  }
+
   std::vector<std::string> mig_of(Device device) const {
     std::vector<std::string> uuids;
     unsigned current = 0;
@@ -136,7 +157,8 @@ struct NvmlLibrary {
 constexpr std::string_view k_gpu = "gpu ";
 constexpr std::string_view k_lost = "lost ";
 constexpr std::string_view k_problem = "problem ";
-constexpr std::string_view k_use = "use ";  // address, percent or '-', bytes
+constexpr std::string_view k_fabric = "fabric ";  // fabric of the GPU before
+constexpr std::string_view k_use = "use ";        // address, percent or '-', bytes
 
 std::string describe_use(const NvmlLibrary& library, unsigned index) {
   Device device = nullptr;
@@ -162,8 +184,10 @@ std::string describe_gpu(const NvmlLibrary& library, unsigned index) {
   pci.bus_id[sizeof pci.bus_id - 1] = '\0';
   const std::string uuid = library.uuid_of(device);
   const std::string mig = join(library.mig_of(device), ",");
+  const std::string fabric = library.fabric_of(device);
   return fmt::format("{}{} {} {} {}\n", k_gpu, facts::normal_pci_address(pci.bus_id),
-                     uuid.empty() ? "-" : uuid, mig.empty() ? "-" : mig, library.model_of(device));
+                     uuid.empty() ? "-" : uuid, mig.empty() ? "-" : mig, library.model_of(device)) +
+         (fabric.empty() ? "" : fmt::format("{}{}\n", k_fabric, fabric));
 }
 
 }  // namespace
@@ -216,6 +240,7 @@ NvmlAnswer parse_nvml_answer(std::string_view text) {
   for (const std::string& line : split(text, '\n')) {
     if (line.starts_with(k_problem)) answer.problem = printable(line.substr(k_problem.size()));
     if (line.starts_with(k_lost)) answer.lost.push_back(printable(line.substr(k_lost.size())));
+    if (line.starts_with(k_fabric)) answer.fabric = printable(line.substr(k_fabric.size()));
     if (!line.starts_with(k_gpu)) continue;
     const std::vector<std::string> words = split_words(line);
     if (words.size() < 4) continue;

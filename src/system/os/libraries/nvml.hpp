@@ -22,6 +22,7 @@ std::string ask_nvml(const std::string& library);
 struct NvmlAnswer {
   std::vector<facts::Gpu> gpus;   // with UUID and MIG instances, without local CPUs
   std::vector<std::string> lost;  // "GPU 3: GPU is lost": there, but not usable
+  std::string fabric{};           // HostFacts::nvlink_domain
   std::string problem;            // reason why there is no list; empty when there is one
 };
 NvmlAnswer parse_nvml_answer(std::string_view text);

@@ -408,6 +408,15 @@ TEST_CASE("an elastic number of nodes, and what belongs to it") {
   CHECK(error_for({"--nnodes=4:2"}) == "--nnodes has MIN above MAX: '4:2' | write 2:4");
   CHECK(error_for({"--nnodes=2", "--grow=now"}) ==
         "--grow requires --nnodes MIN:MAX or --spares | the number of nodes is fixed otherwise");
+  CHECK(
+      error_for({"--spares=2", "--domain-size=2"}) ==
+      "--domain-size requires --order, and --nnodes MIN:MAX or --spares | all nodes take part otherwise, in "
+      "the scheduler's order");
+  CHECK(
+      error_for({"--nnodes=4", "--order=network", "--domain-size=2"}).starts_with("--domain-size requires"));
+  CHECK(parse({"--spares=2", "--order=network", "--domain-size=2"}).domain_size.value == 2);
+  CHECK(options::order_file(parse({"--order=network"})).empty());
+  CHECK(options::order_file(parse({"--order=hosts.txt"})) == "hosts.txt");
   CHECK(two_to_four.host_timeout.value == Milliseconds{10000});  // 20 s where a lost node ends the job
   CHECK(parse({"--nnodes=4"}).host_timeout.value == Milliseconds{20000});
   const auto spare = parse({"--nnodes=4", "--spares=1", "--host-timeout=30"});

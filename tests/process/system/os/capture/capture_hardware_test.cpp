@@ -63,6 +63,16 @@ TEST_CASE("the driver's library tells which GPUs there are, in PCI order") {
   CHECK(host.warnings.empty());
 }
 
+TEST_CASE("the driver's library tells the NVLink domain that spans hosts") {
+  const FakeRoot root;
+  add_gpus(root);
+  CHECK(ask("", root.path()).nvlink_domain.empty());  // a cluster without a number is this host alone
+  ::setenv("FAKE_NVLINK_DOMAIN", "7", 1);
+  const std::string found = ask("", root.path()).nvlink_domain;
+  ::unsetenv("FAKE_NVLINK_DOMAIN");
+  CHECK(found == "00000000000000000000000000000007.1");
+}
+
 TEST_CASE("MIG instances are listed with their GPU") {
   const FakeRoot root;
   add_gpus(root);
