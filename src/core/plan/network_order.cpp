@@ -88,7 +88,8 @@ Sourced<std::string> find_own_switches(const facts::Snapshot& snapshot, const st
 }
 
 std::string unit_of(const NetworkPlace& place) {
-  return place.domain.empty() ? place.switches : "NVLink " + place.domain;
+  if (!place.domain.empty()) return "NVLink domain " + place.domain;
+  return place.switches.empty() ? "" : "switch " + place.switches;
 }
 
 Indices order_by_network(const Places& places) {
@@ -97,7 +98,7 @@ Indices order_by_network(const Places& places) {
   for (std::size_t i = 0; i < places.size(); ++i) {
     // A domain is where its first host is.
     const std::string& domain = places[i].domain;
-    const std::size_t at = domain.empty() ? i : first.try_emplace("NVLink " + domain, i).first->second;
+    const std::size_t at = domain.empty() ? i : first.try_emplace(domain, i).first->second;
     Indices& key = keys.emplace_back();
     const auto position = places[i].position;
     key = {position ? std::size_t{0} : std::size_t{1}, static_cast<std::size_t>(position.value_or(0))};
@@ -140,6 +141,12 @@ std::optional<allocation::Notice> find_unordered(const std::vector<Announcement>
     if (each.network == NetworkPlace{}) unknown.push_back(printable(each.host, 64));
   }
   if (unknown.empty() || announcements.size() == 1) return std::nullopt;
+  const auto is_given = [](const Announcement& each) { return each.network.position.has_value(); };
+  if (std::ranges::any_of(announcements, is_given))
+    return allocation::Notice{
+        fmt::format("{} {} in no line of the file of --order; ranks there are the last",
+                    allocation::compress_hostlist(unknown), unknown.size() == 1 ? "is" : "are"),
+        "add a line to the file"};
   return allocation::Notice{
       fmt::format("neither a switch nor an NVLink domain of {} is known; {} the scheduler's place",
                   allocation::compress_hostlist(unknown), unknown.size() == 1 ? "it keeps" : "they keep"),

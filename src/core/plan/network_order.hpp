@@ -24,7 +24,7 @@ int count_crossings(const std::vector<allocation::NetworkPlace>& places,
 // Returns the number of parts that both have in common: a domain counts more than all switches.
 int closeness(const allocation::NetworkPlace& one, const allocation::NetworkPlace& other);
 
-// Returns what is kept whole: the NVLink domain, else the leaf switch; empty if neither is known.
+// Names what is kept whole: "NVLink domain 7f3c.1", else "switch s0/leaf1"; empty if neither is known.
 std::string unit_of(const allocation::NetworkPlace& place);
 
 // Returns a notice about agents that cannot be ordered by the network; they keep the order of the scheduler.

@@ -35,7 +35,7 @@ struct CoordinatorSettings {
   std::optional<Takeover> takeover;
   std::optional<ElasticNodes> elastic;
   // Time for which a lost agent may come back to its place, where something or somebody may start it again.
-  // Each time uses one of max_restarts. If unset, or with `elastic`, no agent comes back.
+  // Each time uses one of max_restarts. Unset with `elastic`, and where no agent comes back.
   std::optional<Milliseconds> return_timeout{};
   bool by_network = false;         // --order: ranks in the order of Announcement::network
   int domain_size = 0;             // Options::domain_size

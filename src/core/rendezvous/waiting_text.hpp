@@ -21,6 +21,7 @@ std::string describe_missing(const std::vector<int>& missing, int agents,
 
 // Returns why a process whose place is taken is refused.
 std::string describe_second(const Join& join, int agents);
+inline constexpr std::size_t k_max_refused_shown = 8;  // processes that were refused or lost, in one sentence
 inline constexpr const char* k_only_once = "start each ddprun of the job only once";
 
 }  // namespace ddprun::rendezvous

@@ -85,6 +85,9 @@ TEST_CASE("agents without a place are told, and those that are single tasks") {
   CHECK_FALSE(find_unordered({known, known}));
   CHECK(find_unordered({known, unknown})->what ==
         "neither a switch nor an NVLink domain of n2 is known; it keeps the scheduler's place");
+  known.network = {0, {}, {}};
+  CHECK(find_unordered({known, unknown})->what ==
+        "n2 is in no line of the file of --order; ranks there are the last");
   known.fixed_rank = GlobalRank{0};
   CHECK(find_unordered({known})->what == "--order has no effect: the launcher started one ddprun per task");
 }

@@ -24,7 +24,6 @@ namespace {
 
 constexpr std::chrono::seconds k_alone_for{5};
 constexpr int k_probe_rounds = 3;
-constexpr std::size_t k_max_refused_shown = 8;
 
 }  // namespace
 

@@ -17,7 +17,6 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr std::size_t k_named_changes = 3;
-constexpr std::size_t k_max_seen_shown = 8;
 constexpr Milliseconds k_held_longer{5000};  // than the loss of a silent agent takes
 
 // Names some of the changes: several nodes may have been lost, or have come, before all workers had stopped.
@@ -47,11 +46,9 @@ std::vector<std::string> fold_lost_units(std::vector<std::string> changes, const
       std::erase(changes, each->lost);
     }
     const std::string& first = all.front()->lost;
-    changes.insert(changes.begin(),
-                   fmt::format("lost all {} nodes of {} {} ({}){}", all.size(),
-                               all.front()->announcement->network.domain.empty() ? "switch" : "domain",
-                               printable(unit), allocation::compress_hostlist(hosts),
-                               first.substr(std::min(first.find(": "), first.size()))));
+    changes.insert(changes.begin(), fmt::format("lost all {} nodes of {} ({}){}", all.size(), printable(unit),
+                                                allocation::compress_hostlist(hosts),
+                                                first.substr(std::min(first.find(": "), first.size()))));
   }
   return changes;
 }
@@ -103,7 +100,7 @@ void Coordinator::handle(ConnectionId, const Modules& modules, TimePoint) {
 void Coordinator::restart_changed(TimePoint now) {
   const std::string why = name_some(fold_lost_units(std::exchange(changes_, {}), members_));
   next_attempt();
-  if (settings_.return_timeout && !settings_.elastic) return await_return(why, now);
+  if (settings_.return_timeout) return await_return(why, now);
   record(told::restart(attempt_, why + "; starting all workers again"));
   const int agents = std::min(static_cast<int>(members_.here().size()), members_.slots());
   const bool one_a_task = announced(settings_.own).fixed_rank.has_value();
@@ -215,7 +212,7 @@ void Coordinator::join_deadline_passed(TimePoint now) {
   std::vector<std::string> seen;
   for (const int agent : absent) {
     const std::string& error = members_.at({agent}).lost;
-    if (!error.empty() && seen.size() < k_max_seen_shown) seen.push_back(error);
+    if (!error.empty() && seen.size() < k_max_refused_shown) seen.push_back(error);
   }
   for (const auto& [address, why] : refused_) {
     seen.push_back(fmt::format("refused {}: {}", printable(address), why));
@@ -228,8 +225,7 @@ void Coordinator::join_deadline_passed(TimePoint now) {
 
 // Reports whether the job waits for the lost agent: while it could be started again as after a failure.
 bool Coordinator::may_return(AgentIndex agent) const {
-  if (!settings_.return_timeout || settings_.elastic || agent == settings_.own || members_.is_here(agent))
-    return false;
+  if (!settings_.return_timeout || agent == settings_.own || members_.is_here(agent)) return false;
   if (!changes_.empty()) return true;  // waits for another one already
   const bool runs = (state_ == State::running && !at(agent).succeeded) || state_ == State::opening ||
                     (state_ == State::stopping && !final_cause_ && !late_cause_);
@@ -242,7 +238,7 @@ bool Coordinator::may_return(AgentIndex agent) const {
 bool Coordinator::comes_back(ConnectionId connection, const Join& join, TimePoint now) {
   const bool begun = state_ != State::gathering || attempt_.value > 0;
   const auto place = join.announcement.agent;
-  if (!settings_.return_timeout || settings_.elastic || !begun || !place || join.failure) return false;
+  if (!settings_.return_timeout || !begun || !place || join.failure) return false;
   const bool taken = members_.is_here(*place);
   if (!taken && (state_ == State::gathering || members_.find_clash(*place, join.announcement))) return false;
   if (!taken && state_ == State::stopping && !changes_.empty()) {
