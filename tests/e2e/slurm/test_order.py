@@ -113,14 +113,16 @@ while [ ! -e {directory}/end ]; do sleep 0.1; done'
 """)
 
     def at(attempt: int) -> list[str]:
-        return [(directory / f"at.{attempt}.{rank}").read_text().strip() for rank in range(4)]
+        def look() -> list[str]:
+            return [path.read_text().strip() for path in sorted(directory.glob(f"at.{attempt}.*"))]
+
+        wait_until(f"attempt {attempt} runs", lambda: len(look()) == 4 and all(look()))
+        return look()
 
     job = tree.popen("sbatch", "-N6", "--no-kill", "--wait", f"--output={directory}/output", str(path))
-    wait_until("all run", lambda: len(list(directory.glob("at.0.*"))) == 4)
     assert at(0) == ["n1", "n3", "n2", "n4"]
     tree.kill_all("n4", silently=False)
     try:
-        wait_until("the spare runs", lambda: len(list(directory.glob("at.1.*"))) == 4)
         assert at(1) == ["n1", "n3", "n2", "n6"]
         assert "n6 replaces n4" in (directory / "output").read_text()
     finally:
