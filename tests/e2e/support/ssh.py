@@ -56,7 +56,7 @@ class SshDaemons:
         self._daemons[host.name] = daemon
         self._hosts.started.remove(daemon)  # it outlives the test that is running
         wait_until(f"sshd answers on {host.name}",
-                   lambda: host.run(["ssh", host.name, "true"]).code == 0, seconds=20)
+                   lambda: host.run(["ssh", host.name, "true"]).code == 0)
 
     def stop(self, host: Host) -> None:
         daemon = self._daemons.pop(host.name)
