@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
@@ -43,6 +44,13 @@ def killed_at(call: str, turn: int) -> list[str]:
 def bytes_unread(job: Job, name: str) -> int:
     shown = job.hosts[name].check(["ss", "-Hnt", "state", "established", f"dport = :{PORT}"])
     return sum(int(line.split()[0]) for line in shown.splitlines())
+
+
+def ranks_ended(job: Job) -> set[int]:
+    """As --status shows them: each agent has had time to tell the coordinator what it knew when it was asked."""
+    shown = job.hosts["a"].run(["ddprun", "--status=json"]).stdout
+    workers = [worker for status in json.loads(shown or "[]") for node in status["nodes"] for worker in node["workers"]]
+    return {worker["rank"] for worker in workers if worker.get("exit_code") == 0}
 
 
 def check_killed(job: Job, name: str) -> None:
@@ -120,7 +128,8 @@ def test_while_it_says_that_the_job_has_succeeded_it_has(job):
     job.wait_for_attempt(0, *THREE)
     for rank in (1, 2):
         (job.directory / f"end.0.{rank}").touch()
-    wait_until("the coordinator knows", lambda: len(job.events("exit")) == 2)
+    for _ in range(2):  # the second time they have told of their success as well
+        wait_until("they have ended", lambda: ranks_ended(job) == {1, 2})
     for name in "bc":
         job.agents[name].freeze()  # and hears the last word later
     before = {name: bytes_unread(job, name) for name in "bc"}  # perhaps a question whether they are there
