@@ -287,6 +287,14 @@ def test_a_real_all_reduce_without_torch(hosts, key, directory):
     assert result.code == 1 and "torch was not tried, because of the errors\n" in result.stdout, str(result)
 
 
+def test_the_table_shows_the_switches_of_each_node(hosts, key):
+    env = {name: {"SLURM_TOPOLOGY_ADDR": f"s0.leaf{number}.{name}", "SLURM_TOPOLOGY_ADDR_PATTERN": "switch.switch.node"}
+           for number, name in enumerate("ab", start=1)}
+    result = check(hosts, key, "--check", nodes=2, env=env)
+    assert "switches" in result.stdout.splitlines()[0], str(result)
+    assert re.search(r"^a .* s0/leaf1 ", result.stdout, re.M) and re.search(r"^b .* s0/leaf2 ", result.stdout, re.M), str(result)
+
+
 # --check=auto
 
 SAY = ["--no-python", "sh", "-c", "echo rank $RANK of $WORLD_SIZE"]

@@ -163,6 +163,13 @@ def test_two_hosts_that_are_cut_off_at_once_leave_the_others_to_go_on(job):
     job.end()
 
 
+def test_hosts_of_which_no_place_is_known_keep_theirs_and_are_told(job):
+    job.start("abc", "--order", "network", nodes="1:3")
+    job.wait_for_attempt(0, "0/3 on a", "1/3 on b", "2/3 on c")
+    said = job.end()
+    assert evidence.times_said(said["a"], "neither a switch nor an NVLink domain of a,b,c is known; they keep the scheduler's place") == 1, said
+
+
 def test_a_switch_that_is_lost_with_its_hosts_is_told_as_one(job):
     order = job.directory / "order"
     order.write_text("a,c s0/leaf1\nb,d s0/leaf2\n")

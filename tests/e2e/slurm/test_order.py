@@ -61,6 +61,19 @@ def test_a_file_has_the_last_word(tree, directory):
     assert hosts_by_rank(directory) == ["n4", "n2", "n3", "n1"]
 
 
+def test_the_site_s_switches_count_more_than_slurm_s(tree, directory):
+    site = directory / "site.json"
+    site.write_text(json.dumps({"format": 1, "name": "ours", "switches": ["n[1,4] s0/leaf1", "n[2-3] s0/leaf2"]}))
+    run(tree, directory, f"srun ddprun --site {site} --order network {PRINT} {directory}")
+    assert hosts_by_rank(directory) == ["n1", "n4", "n2", "n3"]
+
+
+def test_a_file_that_is_not_there_is_told(tree, directory):
+    result = tree.run("srun", "-N2", "ddprun", "--order", f"{directory}/none", "true")
+    assert result.code != 0
+    assert f"cannot read {directory}/none: no such file or directory" in result.stderr, str(result)
+
+
 def test_a_bad_file_is_told_with_its_line(tree, directory):
     (directory / "order").write_text("n1\nn[2-\n")
     result = tree.run("srun", "-N2", "ddprun", "--order", f"{directory}/order", "true")
