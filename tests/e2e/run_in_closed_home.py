@@ -45,7 +45,9 @@ def seen_there(path: str, checkout: Path) -> str:
 
 def run(name: str, command: list[str], environment: dict[str, str], folder: Path) -> int:
     print(f"\n{name}", flush=True)
-    return subprocess.run(command, env=environment, cwd=folder).returncode
+    code = subprocess.run(command, env=environment, cwd=folder).returncode
+    print(f"{name}: exit code {code}", flush=True)  # where a long output is cut, its end is kept
+    return code
 
 
 def run_as_owner(programs: list[str], pytest: list[str], environment: dict[str, str], folder: Path) -> list[int]:

@@ -44,7 +44,8 @@ bool HangWatch::is_busy(const Rank& rank, const Signs& signs, TimePoint counted)
   if (uses_cpu(grown(signs.children_cpu, rank.last.children_cpu))) return true;
   // Before torch is imported nothing says that the rank is in no collective, and it is in none.
   const bool in_none = signs.waits ? !*signs.waits : counted - began_ < k_start;
-  return in_none && uses_cpu(grown(signs.own_cpu, rank.last.own_cpu));
+  return in_none &&
+         uses_cpu(grown(signs.own_cpu, rank.last.own_cpu) + grown(signs.cpu_wait, rank.last.cpu_wait));
 }
 
 void HangWatch::note(std::size_t worker, const Signs& signs, TimePoint counted, TimePoint now) {

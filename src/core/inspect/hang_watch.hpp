@@ -6,8 +6,8 @@
 // file, enters or completes a collective, reads or writes k_busy_io a second, or has children (data loaders,
 // compilers) that are busy; and when it is busy itself while it is known to be in no collective, or in the
 // first minutes, when torch is imported. Busy means a tenth of a CPU, or half of a rank's share if more than
-// five ranks share one. Traffic with the store is no sign: NCCL's monitor asks it once a second in a job that
-// hangs too.
+// five ranks share one; time that it waits for a CPU, since others use all of them, counts for it. Traffic
+// with the store is no sign: NCCL's monitor asks it once a second in a job that hangs too.
 //
 // The host is quiet once each of its running ranks has shown nothing for the time-out. With `auto` that is
 // learned: ten times the longest time without a sign on this host in what ran so far, five minutes at least,
@@ -33,6 +33,7 @@ struct Signs {
   std::uint64_t nccl_started = 0;                // collectives so far, where only NCCL's RAS tells
   std::uint64_t io_bytes = 0;                    // read and written by it and its children so far
   Milliseconds own_cpu{0}, children_cpu{0};      // used so far
+  Milliseconds cpu_wait{0};                      // waited for a CPU so far
 };
 
 class HangWatch {

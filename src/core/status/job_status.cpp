@@ -28,6 +28,7 @@ void describe_worker(Fields& fields, WorkerStatus& worker) {
   fields.optional("gpu_percent", worker.gpu_percent);
   fields.optional("gpu_memory_bytes", worker.gpu_memory);
   fields.seconds("own_cpu_seconds", worker.own_cpu);
+  fields.seconds("cpu_wait_seconds", worker.cpu_wait);
   fields.optional("io_bytes", worker.io);
   fields.seconds("progress_age_seconds", worker.progress_age);
   fields.optional("exit_code", worker.exit_code);

@@ -24,6 +24,7 @@ struct WorkerStatus {
   std::optional<int> gpu_percent{};            // the busiest of them, as NVML tells
   std::optional<std::uint64_t> gpu_memory{};   // bytes used on them, by any process
   std::optional<Milliseconds> own_cpu{};       // CPU time of its main process
+  std::optional<Milliseconds> cpu_wait{};      // its main thread was ready to run, and waited for a CPU
   std::optional<std::uint64_t> io{};           // bytes read and written by it and all processes below it
   std::optional<Milliseconds> progress_age{};  // since it touched its DDPRUN_PROGRESS_FILE
   std::optional<int> exit_code{};              // set if it has ended by itself

@@ -12,6 +12,7 @@ inspect::Signs signs_of(const WorkerStatus& worker) {
   if (worker.view.nccl) signs.nccl_started = worker.view.nccl->started;
   signs.io_bytes = worker.io.value_or(0);
   signs.own_cpu = worker.own_cpu.value_or(Milliseconds{0});
+  signs.cpu_wait = worker.cpu_wait.value_or(Milliseconds{0});
   signs.children_cpu = worker.cpu_time.value_or(signs.own_cpu) - signs.own_cpu;
   return signs;
 }

@@ -58,6 +58,7 @@ def test_a_folder_that_may_not_be_entered_is_one_sentence(binary, tmp_path_facto
     copy.write_bytes(Path(binary).read_bytes())
     copy.chmod(0o755)
     result = run(*AS_NOBODY, copy, "--print-config", env={"PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": str(folder)})
+    file.parent.chmod(0o755)  # or pytest cannot remove it
     assert result.returncode == 2
     assert result.stderr.splitlines()[0] == f"ddprun: cannot read {file}: permission denied"
 

@@ -128,6 +128,17 @@ TEST_CASE("CPU use counts only where it is known that the rank is in no collecti
   CHECK(one.quiet());
 }
 
+TEST_CASE("a rank that waits for a CPU, as others use all of them, is not silent") {
+  Watched one(1);
+  one.look(1s);
+  one.signs[0].own_cpu = one.signs[0].cpu_wait = 5900ms;  // together a little less than a tenth
+  one.look(120s);
+  CHECK(one.quiet());
+  one.signs[0].cpu_wait += 12s;
+  one.look(120s);
+  CHECK_FALSE(one.quiet());
+}
+
 TEST_CASE("many ranks that share a CPU are busy with less of it") {
   Watched many(64, {false, 60s}, 2);
   many.look(1s);

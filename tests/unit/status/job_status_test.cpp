@@ -46,7 +46,7 @@ WorkerStatus whole_worker() {
   worker.gpu = "0";
   worker.gpu_percent = 97;
   worker.gpu_memory = worker.io = std::uint64_t{1};
-  worker.own_cpu = worker.progress_age = Milliseconds{1};
+  worker.own_cpu = worker.cpu_wait = worker.progress_age = Milliseconds{1};
   worker.exit_code = 0;
   worker.standby = "ready";
   const inspect::Collective collective{"all_reduce", "default_pg",    7,    "1000 float",

@@ -20,6 +20,7 @@ TEST_CASE("what a look shows of a worker are its signs of life") {
   worker.progress_age = 4s;
   worker.io = 5;
   worker.own_cpu = 6s;
+  worker.cpu_wait = 7s;
   worker.cpu_time = 8s;
   worker.view.nccl.emplace().started = 9;
   worker.view.answers = true;
@@ -32,7 +33,7 @@ TEST_CASE("what a look shows of a worker are its signs of life") {
   CHECK(signs.waits == true);
   CHECK((signs.output_age == 3s && signs.progress_age == 4s && signs.collective_age == 10s));
   CHECK((signs.io_bytes == 5 && signs.nccl_started == 9));
-  CHECK((signs.own_cpu == 6s && signs.children_cpu == 2s));
+  CHECK((signs.own_cpu == 6s && signs.children_cpu == 2s && signs.cpu_wait == 7s));
 }
 
 // Two ranks of torch 2.13 with steps of 40 s; after 16 of them, at 632 s, rank 1 sleeps before an all_reduce.

@@ -29,6 +29,7 @@ void add_gpu(status::WorkerStatus& worker, const GpuUsage& gpu) {
 void add_usage(status::WorkerStatus& worker, const ProcessUsage& usage) {
   worker.cpu_time = usage.cpu_time;
   worker.own_cpu = usage.own_cpu;
+  worker.cpu_wait = usage.cpu_wait;
   worker.memory = usage.memory;
   worker.io = usage.io;
 }

@@ -12,6 +12,7 @@ namespace ddprun::os {
 struct ProcessUsage {
   Milliseconds cpu_time{0};  // with that of children that have been waited for
   Milliseconds own_cpu{0};   // CPU time of the process itself
+  Milliseconds cpu_wait{0};  // its main thread was ready to run, and had to wait for a CPU
   std::uint64_t memory = 0;  // resident bytes; what processes share counts for each
   std::uint64_t io = 0;      // bytes read and written by system calls (rchar and wchar of /proc/PID/io)
 };

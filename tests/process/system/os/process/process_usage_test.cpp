@@ -1,5 +1,6 @@
 #include "os/process/process_usage.hpp"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -16,13 +17,24 @@ using namespace ddprun::os;
 
 namespace {
 
-// A child whose own child computes until it is killed.
+void keep_to_one_cpu() {
+  cpu_set_t allowed, one;
+  ::sched_getaffinity(0, sizeof allowed, &allowed);
+  std::size_t cpu = 0;
+  while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  ::sched_setaffinity(0, sizeof one, &one);
+}
+
+// A child whose own child computes until it is killed; `both` compute, on one CPU.
 struct BusyFamily {
-  BusyFamily() : child(::fork()) {
+  explicit BusyFamily(bool both = false) : child(::fork()) {
     REQUIRE(child >= 0);
     ::setpgid(child, child);  // on both sides: it is a group's leader when either goes on
     if (child != 0) return;
-    if (::fork() == 0) {
+    if (both) keep_to_one_cpu();
+    if (::fork() == 0 || both) {
       for (;;) ::getppid();
     }
     for (;;) ::pause();
@@ -41,6 +53,13 @@ TEST_CASE("what a process uses includes all below it") {
   std::optional<ProcessUsage> usage;
   while (!usage || usage->cpu_time < Milliseconds{50}) usage = measure_usage({family.child}).front();
   CHECK(usage->memory > 4096);
+}
+
+TEST_CASE("a process that others keep from its CPU waits for it") {
+  const BusyFamily family(true);
+  std::optional<ProcessUsage> usage;
+  while (!usage || usage->cpu_wait < Milliseconds{20}) usage = measure_usage({family.child}).front();
+  CHECK(usage->own_cpu > Milliseconds{0});
 }
 
 TEST_CASE("a process that is not there uses nothing") {
