@@ -19,7 +19,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Connection, to_rank, to, address
                                                 path_mtu, problem, stalled, name_addresses)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(HostRecord, rank, host, addresses, interfaces, address,
                                                 interface, mtu, versions, python_problem, workers, cpus,
-                                                online_cpus, cpu_quota, memory, free_memory, switches,
+                                                online_cpus, cpu_quota, memory, free_memory, cards, switches,
                                                 nvlink_domain, infiniband, limits, folders, name_addresses,
                                                 name_time, reverse_time, search_domains, gpus, lost_gpus,
                                                 gpu_problem, visible_gpus, variables, clock_offset,

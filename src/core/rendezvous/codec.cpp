@@ -141,6 +141,8 @@ void describe(Fields& fields, Stopped& stopped) {
   fields.value("finished", stopped.finished, options::k_max_workers);
   fields.value("finished_ago", stopped.finished_ago, options::k_max_workers);
   fields.optional("killed", stopped.killed, k_max_further_failures, describe_killed);
+  fields.optional("unfit", stopped.unfit);
+  fields.optional("remedy", stopped.remedy);
 }
 
 void describe(Fields& fields, Stuck& stuck) { fields.value("attempt", stuck.attempt); }

@@ -80,6 +80,9 @@ struct Stopped {
   std::vector<int> finished{};               // ranks that had ended with success before the stop
   std::vector<int> finished_ago{};           // milliseconds between their end and the stop, in the same order
   std::vector<supervise::KilledRanks> killed{};
+  std::string
+      unfit{};  // finding that keeps this node from another attempt (--check=auto): "GPU: GPU 3: GPU is lost"
+  std::string remedy{};
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 

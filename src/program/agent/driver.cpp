@@ -69,7 +69,8 @@ std::optional<supervise::AgentLifecycle::OwnFailure> own_failure(
 }  // namespace
 
 Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot,
-               streams::OutputLink& output_link, std::optional<rendezvous::LaunchFailure> failure)
+               streams::OutputLink& output_link, std::optional<rendezvous::LaunchFailure> failure,
+               std::optional<check::HostRecord> record)
     : plans_{expected.node},
       said_(expected.notices),
       snapshot_(snapshot),
@@ -105,6 +106,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
              [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       standbys_(context_, plans_, expected, snapshot_.host, workers_,
                 [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
+      node_look_(context_, plans_, snapshot_, workers_, std::move(record)),
       job_end_(context_, plans_, workers_, job_end_hooks()),
       warned_workers_(context_, plans_, workers_,
                       {[this](std::size_t worker) { return supervisor_.running(worker); },
@@ -152,6 +154,7 @@ CoordinatorLink::Hooks Driver::link_hooks() {
   hooks.show_hang = [this](const status::Verdict& verdict) { show_hang(verdict); };
   hooks.on_lost = [this](const std::string& what, const std::string& hint, bool may_rejoin) {
     held_start_.reset();
+    node_look_.end();
     carry_out(life_.on_lost(what, hint, may_rejoin));
   };
   hooks.on_told_all = [this] { carry_out(life_.on_workers(workers_state())); };
@@ -296,12 +299,14 @@ void Driver::tell_task_style() const {
 void Driver::handle(const rendezvous::Stop& stop) {
   held_start_.reset();
   hangs_.end_attempt();
+  if (stop.signal == 0) node_look_.begin();
   carry_out(life_.on_stop(stop.attempt, stop.signal, stop.whole_tree));
   decide();
 }
 
 void Driver::handle(const rendezvous::Finish& end) {
   held_start_.reset();
+  node_look_.end();
   hangs_.end_attempt();
   rendezvous::Finish finish = end;
   if (finish.report_here) explain_end(finish);

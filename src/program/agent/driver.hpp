@@ -17,6 +17,7 @@
 #include "agent/job_end_watch.hpp"
 #include "agent/job_store.hpp"
 #include "agent/local_store.hpp"
+#include "agent/node_look.hpp"
 #include "agent/plans.hpp"
 #include "agent/requeue.hpp"
 #include "agent/stage_keeper.hpp"
@@ -40,9 +41,9 @@ class Driver {
  public:
   // Makes the driver of one agent. With a failure there is nothing to start: it joins only to report it to
   // the other agents, and all end with one message. `expected` is the plan of the share that is expected; its
-  // notices have been shown.
+  // notices have been shown. `record`: what --check=auto has seen of this node.
   Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot, streams::OutputLink& output_link,
-         std::optional<rendezvous::LaunchFailure> failure = {});
+         std::optional<rendezvous::LaunchFailure> failure = {}, std::optional<check::HostRecord> record = {});
 
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -159,6 +160,7 @@ class Driver {
   StatusService status_;
   HangSearch hangs_;
   StandbyKeeper standbys_;
+  NodeLook node_look_;
   JobEndWatch job_end_;
   WarnedWorkers warned_workers_;
   Requeue requeue_;

@@ -54,9 +54,17 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
   std::vector<supervise::KilledRanks> killed = endings_.killed_ranks();
   for (supervise::KilledRanks& each : killed) each.host = plans_.node->host;
   if (killed.size() > rendezvous::k_max_further_failures) killed.resize(rendezvous::k_max_further_failures);
-  link_.send(rendezvous::Stopped{action.attempt, endings_.further(told_failure_), endings_.stopped_ranks(),
-                                 workers_.made_progress(), endings_.finished_ranks(), endings_.finished_ago(),
-                                 std::move(killed)});
+  rendezvous::Stopped stopped{
+      action.attempt,           endings_.further(told_failure_), endings_.stopped_ranks(),
+      workers_.made_progress(), endings_.finished_ranks(),       endings_.finished_ago(),
+      std::move(killed)};
+  node_look_.when_known([this, stopped](const std::optional<check::Finding>& finding) mutable {
+    if (finding) {
+      stopped.unfit = finding->subject + ": " + finding->what;
+      stopped.remedy = finding->fix;
+    }
+    link_.send(std::move(stopped));
+  });
 }
 
 // Writes output here again: the process that read it on another host has exited.
@@ -83,6 +91,7 @@ void Driver::carry_out(const supervise::life::WriteOutput& action) {
 
 // Posted, because rejoin() destroys the link whose callback we are in.
 void Driver::carry_out(const supervise::life::Rejoin&) {
+  node_look_.end();
   boost::asio::post(context_, [this] { link_.rejoin(); });
 }
 

@@ -11,7 +11,6 @@
 #include "base/text.hpp"
 #include "check/finding.hpp"
 #include "console/log.hpp"
-#include "os/files/slow_files.hpp"
 #include "os/system_failure.hpp"
 #include "plan/worker_command.hpp"
 #include "probes/node_record.hpp"
@@ -20,11 +19,7 @@ namespace ddprun::commands {
 
 namespace {
 
-std::vector<check::Finding> look_at_node(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
-  probes::CheckedNode checked;
-  checked.workers = node.local_world_size;
-  checked.quick = true;
-  const check::HostRecord record = probes::make_node_record(checked, snapshot);
+std::vector<check::Finding> judge_alone(const check::HostRecord& record) {
   std::vector<check::Finding> findings;
   check::judge_surroundings(record, findings);
   check::judge_variables(record, true, findings);
@@ -32,32 +27,34 @@ std::vector<check::Finding> look_at_node(const plan::NodeProposal& node, const f
   return findings;
 }
 
+void say_problem(const std::optional<allocation::Notice>& problem) {
+  if (problem) console::say_notice(problem->what, problem->hint);
+}
+
 std::string describe(const check::Finding& finding, const std::string& host) {
   return fmt::format("{} on {}: {}", finding.subject, host, finding.what);
 }
 
-void exclude(const plan::NodeProposal& node) {
-  const std::string& file = node.options.check.exclude_file;
-  if (file.empty()) return;
-  if (const std::string problem = os::append_slow_line(file, node.host); !problem.empty())
-    console::say_notice(fmt::format("cannot write {} on {}: {}", file, node.host, problem),
-                        "name another file with --exclude-file");
-}
-
 }  // namespace
 
-void check_before_start(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
-  if (!node.options.check.automatic || node.rendezvous.agents < 2) return;
+std::optional<check::HostRecord> check_before_start(const plan::NodeProposal& node,
+                                                    const facts::Snapshot& snapshot) {
+  if (!node.options.check.automatic || node.rendezvous.agents < 2) return std::nullopt;
+  probes::CheckedNode checked;
+  checked.workers = node.local_world_size;
+  checked.quick = true;
+  check::HostRecord record = probes::make_node_record(checked, snapshot);
   const bool first = node.rendezvous.agent.value == 0;
   bool excluded = false;
-  for (const check::Finding& finding : look_at_node(node, snapshot)) {
+  for (const check::Finding& finding : judge_alone(record)) {
     const bool error = finding.mark == check::Mark::error;
-    if (error && !std::exchange(excluded, true)) exclude(node);
+    if (error && !std::exchange(excluded, true)) say_problem(probes::exclude_node(node));
     // The coordinator's node is none that the job can do without.
     if (error && options::outlives_nodes(node.options) && !first)
       throw Error(describe(finding, node.host), finding.fix);
     if (error || first) console::say_notice(describe(finding, node.host), finding.fix);
   }
+  return record;
 }
 
 void check_staged(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {

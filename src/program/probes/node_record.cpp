@@ -11,6 +11,7 @@
 #include "check/record_fields.hpp"
 #include "facts/program.hpp"
 #include "os/clock.hpp"
+#include "os/files/slow_files.hpp"
 #include "os/libraries/name_lookup.hpp"
 #include "os/libraries/nvml.hpp"
 #include "os/libraries/nvml_health.hpp"
@@ -28,7 +29,6 @@ namespace ddprun::probes {
 namespace {
 
 constexpr Milliseconds k_patience{5000};
-constexpr Milliseconds k_quick_patience{1000};
 constexpr std::uint64_t k_local_bytes = 8 << 20;   // written to try a disk of this node
 constexpr std::uint64_t k_shared_bytes = 1 << 20;  // to one that all nodes try at once
 constexpr const char* k_nvml = "libnvidia-ml.so.1";
@@ -108,6 +108,7 @@ void add_share(check::HostRecord& record, const facts::HostFacts& host) {
   record.memory = os::usable_memory().value_or(0);
   record.free_memory = os::free_memory().value_or(0);
   record.infiniband = os::has_rdma();
+  record.cards = os::capture_cards();
   record.limits = os::soft_limits();
   record.search_domains = os::count_search_domains();
   record.visible_gpus = static_cast<int>(host.gpus.size());
@@ -139,7 +140,7 @@ void add_names(check::HostRecord& record) {
 }  // namespace
 
 check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapshot& snapshot) {
-  const Milliseconds patience = node.quick ? k_quick_patience : k_patience;
+  const Milliseconds patience = node.quick ? node.patience : k_patience;
   const std::vector<FolderToTry> folders = folders_to_try(node, snapshot.environment);
   std::deque<os::ChildCall> tried;
   for (const FolderToTry& each : folders)
@@ -165,6 +166,14 @@ check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapsho
     record.folders.push_back(read_folder(folders[i], tried[i].wait(patience)));
   if (gpu_list) add_gpus(record, *gpu_list, *gpu_health, patience);
   return record;
+}
+
+std::optional<allocation::Notice> exclude_node(const plan::NodeProposal& node) {
+  const std::string& file = node.options.check.exclude_file;
+  const std::string problem = file.empty() ? "" : os::append_slow_line(file, node.host);
+  if (problem.empty()) return std::nullopt;
+  return allocation::Notice{fmt::format("cannot write {} on {}: {}", file, node.host, problem),
+                            "name another file with --exclude-file"};
 }
 
 }  // namespace ddprun::probes

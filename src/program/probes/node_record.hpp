@@ -1,8 +1,12 @@
 // Record of this node for --check, except its connections.
 #pragma once
 
+#include <optional>
+
+#include "base/duration.hpp"
 #include "check/host_record.hpp"
 #include "facts/snapshot.hpp"
+#include "plan/node_proposal.hpp"
 
 namespace ddprun::probes {
 
@@ -11,11 +15,15 @@ struct CheckedNode {
   int workers = 1;         // number on this node
   std::string address;     // address for other nodes; empty: there are none
   std::string log_folder;  // empty: none
-  bool quick = false;      // write nothing, ask no name service, and wait for a second at most
+  bool quick = false;      // write nothing, ask no name service, and wait for `patience` at most
+  Milliseconds patience{1000};
 };
 
 // Takes as long as the slowest of the file systems and name services, which are asked side by side, and five
 // seconds at most.
 check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapshot& snapshot);
+
+// Appends this node's name to --exclude-file, if there is one. Returns a notice if it cannot be written.
+std::optional<allocation::Notice> exclude_node(const plan::NodeProposal& node);
 
 }  // namespace ddprun::probes

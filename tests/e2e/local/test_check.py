@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from support.hosts import HostGroup, Result, wait_until
-from support.manual import as_text, start, start_all, wait_all
+from support.manual import as_text, start, start_all, wait_all, wait_for_files
 from support.slow_link import slow_link
 
 NODES = 4
@@ -317,6 +317,35 @@ def test_a_node_that_fails_is_left_out_where_there_are_spares(hosts, key, direct
     assert [results[0].code, results[2].code] == [0, 0] and results[1].code != 0, as_text(results)
     assert results[0].stdout + results[2].stdout == "rank 0 of 2\nrank 1 of 2\n", as_text(results)
     assert "limits on b: a process may open 24 files" in results[0].stderr and "the job starts without it" in results[0].stderr, as_text(results)
+    assert names.read_text() == "b\n"
+
+
+def test_a_node_that_has_become_unfit_is_left_before_a_restart(hosts, key, directory):
+    names = directory / "bad-nodes"
+    noted = "echo $RANK on $(hostname) > {0}/$TORCHELASTIC_RESTART_COUNT.$RANK; until [ -e {0}/end ]; do "
+    work = noted + "[ $RANK = 1 ] || [ ! -e {0}/fail.$TORCHELASTIC_RESTART_COUNT ] || exit 3; sleep 0.05; done"
+    full = False
+    try:
+        agents = [start(hosts, node, "--key-file", key, "--check=auto", "--spares", "1", "--max-restarts", "3", "--exclude-file",
+                        str(names), "--no-python", "sh", "-c", work.format(directory), nodes=3) for node in range(3)]
+        wait_for_files(directory, "0.*", 2)
+        (directory / "fail.0").touch()  # of rank 0, while all nodes are fit
+        wait_for_files(directory, "1.*", 2)
+        hosts["b"].check(["mount", "-t", "tmpfs", "-o", "size=4m", "none", "/dev/shm"])
+        full = True
+        (directory / "fail.1").touch()
+        wait_for_files(directory, "2.*", 2)
+        assert {attempt: (directory / f"{attempt}.1").read_text() for attempt in range(3)} == {
+            0: "1 on b\n", 1: "1 on b\n", 2: "1 on c\n"}
+        (directory / "end").touch()
+        results = wait_all(agents)
+    finally:
+        if full:
+            hosts["b"].check(["umount", "/dev/shm"])
+    assert [results[0].code, results[2].code] == [0, 0] and results[1].code == 125, as_text(results)
+    assert "ddprun: b is unfit for another attempt: shared memory: /dev/shm has " in results[0].stderr, as_text(results)
+    assert "lost b (rank 1): it is unfit for another attempt; starting all workers again on 2 of 2 nodes" in results[0].stderr
+    assert "ddprun: c replaces b\n" in results[0].stderr, as_text(results)
     assert names.read_text() == "b\n"
 
 

@@ -288,3 +288,68 @@ TEST_CASE("a switch that is lost with all its hosts is told as one") {
       "lost all 2 nodes of switch s0/leaf2 (n[2,4]): the host no longer answers; starting all workers again "
       "on 2 of 4 nodes\n");
 }
+
+namespace {
+
+Stopped unfit_after(int attempt) {
+  Stopped stopped{{attempt}, {}};
+  stopped.unfit = "GPU: GPU 3: GPU is lost";
+  stopped.remedy = "have the site reset the node";
+  return stopped;
+}
+
+}  // namespace
+
+TEST_CASE("a node that finds itself unfit after a failure is replaced before the next attempt") {
+  Play play(with_spares(4, 1, 3));
+  play.run();
+  play.say(0, AttemptFailed{{0}, failure_of(1)});
+  play.say(1, unfit_after(0));
+  for (const int agent : {0, 2}) play.say(agent, Stopped{{0}, {}});
+  play.store_ready(1);
+  CHECK(started(play) == Ranks{{0, 0}, {3, 2}, {2, 4}});
+  CHECK(play.sent<Finish>().size() == 1);
+  CHECK(noticed(play) ==
+        "n2 is unfit for another attempt: GPU: GPU 3: GPU is lost\n"
+        "lost n2 (ranks 2-3): it is unfit for another attempt; starting all workers again on 3 of 3 nodes\n"
+        "n4 replaces n2\n");
+  CHECK(play.all<ShowRestart>().empty());  // the loss of a node uses none
+}
+
+TEST_CASE("the last one that says so decides as well") {
+  Play play(with_spares(4, 1, 3));
+  play.run();
+  play.say(0, AttemptFailed{{0}, failure_of(1)});
+  for (const int agent : {0, 2}) play.say(agent, Stopped{{0}, {}});
+  play.say(1, unfit_after(0));
+  play.store_ready(1);
+  CHECK(started(play) == Ranks{{0, 0}, {3, 2}, {2, 4}});
+}
+
+TEST_CASE("an unfit node stays where no other can take its place, and in a job that ends") {
+  Play play(with_spares(2, 0, 3));
+  play.run();
+  play.say(0, AttemptFailed{{0}, failure_of(1)});
+  play.say(1, unfit_after(0));
+  play.say(0, Stopped{{0}, {}});
+  play.store_ready(1);
+  CHECK(started(play) == Ranks{{0, 0}, {1, 2}});
+  CHECK(noticed(play) ==
+        "n2 is unfit for another attempt: GPU: GPU 3: GPU is lost; it stays, as no other node can take its "
+        "place\n");
+
+  Play fixed(settings(2, 3));
+  fixed.run();
+  fixed.say(0, AttemptFailed{{0}, failure_of(1)});
+  fixed.say(1, unfit_after(0));
+  fixed.say(0, Stopped{{0}, {}});
+  CHECK(fixed.all<ShowRestart>().size() == 1);
+
+  Play ends(with_spares(4, 1, 3));
+  ends.run();
+  ends.say(0, StopRequest{15, "n1", false});
+  ends.say(1, unfit_after(0));
+  for (const int agent : {0, 2}) ends.say(agent, Stopped{{0}, {}});
+  CHECK(ends.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(noticed(ends).empty());
+}

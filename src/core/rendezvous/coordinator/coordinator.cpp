@@ -440,7 +440,7 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
   note_ended(members_.here().at(connection), stopped);
   of(connection).stopped = true;
   progressed_ |= stopped.progressed;
-  check_stopped(now);
+  if (stopped.unfit.empty() || !let_go(connection, stopped, now)) check_stopped(now);
 }
 
 void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now) {

@@ -125,6 +125,7 @@ class Coordinator {
   bool all_came() const { return members_.here().size() + without_.size() >= agents_.size(); }
   bool does_without(ConnectionId connection, const Join& join, TimePoint now);
   void dismiss(ConnectionId connection, const Join& join);
+  bool let_go(ConnectionId connection, const Stopped& stopped, TimePoint now);
   void choose_participants();
   void stand_by(AgentIndex agent);
   std::vector<Successor> successors() const;
@@ -163,7 +164,6 @@ class Coordinator {
   std::set<ConnectionId> agents_to_ask(const std::string& client) const;
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
   void check_stopped(TimePoint now);
-  bool may_restart() const;
   supervise::AttemptEnd attempt_end() const;
   supervise::RestartDecision decide_restart() const;
   void finish_instead();

@@ -57,9 +57,6 @@ void Coordinator::check_stopped(TimePoint now) {
           std::move(decision.hint)});
 }
 
-// Decides by what is known so far: until all have stopped, another failure may turn out to be the cause.
-bool Coordinator::may_restart() const { return first_failure_ && decide_restart().restart; }
-
 supervise::RestartDecision Coordinator::decide_restart() const {
   supervise::RestartDecision decision = policy_.decide(attempt_end());
   return decision.restart && too_few() ? supervise::RestartDecision{false, {}, describe_too_few(), {}}
@@ -132,7 +129,8 @@ void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tre
   // Should this coordinator be lost meanwhile, no other one starts the workers again.
   const bool asked = cause.kind == supervise::Cause::Kind::stopped_by_signal;
   if (state_ == State::stopping) {
-    const bool goes_on = may_restart() || !changes_.empty();
+    // Decides by what is known so far: until all have stopped, another failure may turn out to be the cause.
+    const bool goes_on = (first_failure_ && decide_restart().restart) || !changes_.empty();
     std::optional<supervise::Cause>& ending = goes_on ? final_cause_ : late_cause_;
     if (!final_cause_ && !ending) ending = std::move(cause);
     if (asked) tell_rosters();

@@ -204,6 +204,27 @@ bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence,
   return true;
 }
 
+// Lets a node go that has found itself unfit, where the others can do without it. False if it stays, or if
+// the job ends anyway.
+bool Coordinator::let_go(ConnectionId connection, const Stopped& stopped, TimePoint now) {
+  const AgentIndex agent = members_.here().at(connection);
+  if (final_cause_ || late_cause_) return false;
+  const bool may = settings_.elastic && connection != k_local_connection &&
+                   members_.nodes_here() > settings_.elastic->least;
+  actions_.push_back(ShowNotice{
+      {fmt::format("{} is unfit for another attempt: {}{}", host_of(agent), printable(stopped.unfit, 512),
+                   may ? "" : "; it stays, as no other node can take its place"),
+       printable(stopped.remedy, 512)}});
+  if (!may) return false;
+  const std::string why = "it is unfit for another attempt";
+  const supervise::Cause cause{
+      supervise::Cause::Kind::agent_lost, {}, 0, host_of(agent), fmt::format("{}: {}", host_of(agent), why)};
+  actions_.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
+  actions_.push_back(CloseConnection{connection});
+  drop(connection, why, ConnectionEnd::ended, now);
+  return true;
+}
+
 void Coordinator::join_deadline_passed(TimePoint now) {
   if (settings_.elastic && enough_nodes()) return form_world(now);
   const std::vector<int> absent = members_.missing();

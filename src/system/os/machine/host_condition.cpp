@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include "base/text.hpp"
@@ -90,6 +91,21 @@ int interface_mtu(const std::string& interface) {
 bool has_rdma(const std::string& root) {
   return !list_folder(root + "/sys/class/infiniband").empty() ||
          !list_folder(root + "/sys/class/cxi").empty();
+}
+
+std::map<std::string, int> capture_cards(const std::string& root) {
+  std::map<std::string, int> cards;
+  const std::string folder = root + "/sys/class/net";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string path = entry.path().string();
+    const std::string carrier = first_line(path + "/carrier");  // unreadable where it is not up
+    if (!std::filesystem::exists(path + "/device", error) || carrier.empty()) continue;
+    const std::int64_t speed = parse_integer(first_line(path + "/speed")).value_or(0);
+    cards[entry.path().filename().string()] =
+        carrier == "0" ? -1 : static_cast<int>(std::clamp<std::int64_t>(speed, 0, 1 << 30));
+  }
+  return cards;
 }
 
 int count_search_domains(const std::string& root) {

@@ -15,8 +15,12 @@ std::map<std::string, std::string> driver_versions(const std::string& root = {})
 // Returns the soft limits of this process: "nofile", "nproc" and "core" as numbers, "memlock" in bytes. The
 // largest number is no limit.
 std::map<std::string, std::uint64_t> soft_limits();
-int interface_mtu(const std::string& interface);         // bytes; 0: not known
-bool has_rdma(const std::string& root = {});             // InfiniBand, RoCE, Omni-Path or Slingshot
+int interface_mtu(const std::string& interface);  // bytes; 0: not known
+bool has_rdma(const std::string& root = {});      // InfiniBand, RoCE, Omni-Path or Slingshot
+// Returns the interfaces that are cards (no bridge, no tunnel) and up: their speed in Mbit/s, 0 where it is
+// not told, -1 without a carrier. From /sys/class/net/NAME (sysfs-class-net of the kernel's ABI
+// documentation).
+std::map<std::string, int> capture_cards(const std::string& root = {});
 int count_search_domains(const std::string& root = {});  // number in /etc/resolv.conf
 
 struct FolderState {

@@ -1,0 +1,55 @@
+// Judgement of what a node has lost since the job began: its GPUs, their links, its network.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "check/finding.hpp"
+
+namespace ddprun::check {
+
+namespace {
+
+const GpuHealth* find_gpu(const HostRecord& record, const std::string& address) {
+  const auto found = std::ranges::find(record.gpus, address, &GpuHealth::address);
+  return found == record.gpus.end() ? nullptr : &*found;
+}
+
+void judge_gpu(const GpuHealth& before, const HostRecord& now, std::vector<Finding>& findings) {
+  const auto add = [&](std::string what, const char* fix) {
+    report(findings, Mark::error, "GPU", now.host, fmt::format("GPU {}: {}", before.address, what), fix);
+  };
+  const GpuHealth* const gpu = find_gpu(now, before.address);
+  if (gpu == nullptr)
+    return add("it is not there any more", "have the site reset the node; leave it out until then");
+  if (gpu->link_width > 0 && gpu->link_width < before.link_width)
+    add(fmt::format("PCIe runs with {} lanes, {} before", gpu->link_width, before.link_width),
+        "have the site reset or reseat it");
+  if (gpu->nvlinks < before.nvlinks)
+    add(fmt::format("{} NVLinks are up, {} before", gpu->nvlinks, before.nvlinks),
+        "have the site reset the node (nvidia-smi nvlink -s shows which)");
+  if (gpu->rows_pending && !before.rows_pending)
+    add("a remapped memory row waits for a reset", "have the site reset it (nvidia-smi -r)");
+}
+
+void judge_card(const std::string& name, int before, const HostRecord& now, std::vector<Finding>& findings) {
+  const auto found = now.cards.find(name);
+  const int speed = found == now.cards.end() ? -1 : found->second;
+  const bool down = speed < 0 && before >= 0, slower = speed > 0 && speed < before;
+  if (!down && !slower) return;
+  report(findings, Mark::error, "network", now.host,
+         down ? fmt::format("{} has no link any more", printable(name, 32))
+              : fmt::format("{} runs at {} Mbit/s, {} before", printable(name, 32), speed, before),
+         "have the site look at its card and cable");
+}
+
+}  // namespace
+
+void judge_change(const HostRecord& before, const HostRecord& now, std::vector<Finding>& findings) {
+  if (now.gpu_problem.empty() && now.lost_gpus.size() <= before.lost_gpus.size()) {
+    for (const GpuHealth& gpu : before.gpus) judge_gpu(gpu, now, findings);
+  }
+  for (const auto& [card, speed] : before.cards) judge_card(card, speed, now, findings);
+}
+
+}  // namespace ddprun::check

@@ -1,0 +1,72 @@
+#include "catch.hpp"
+#include "check/finding.hpp"
+
+using namespace ddprun;
+using namespace ddprun::check;
+
+namespace {
+
+HostRecord sound_node() {
+  HostRecord record;
+  record.host = "n1";
+  record.cards = {{"hsn0", 200000}, {"hsn1", 200000}, {"ib0", 0}, {"idle0", -1}};
+  GpuHealth gpu;
+  gpu.address = "0000:c1:00.0";
+  gpu.link_width = 16;
+  gpu.nvlinks = 18;
+  record.gpus = {gpu};
+  return record;
+}
+
+// "GPU: sentence", each finding a line.
+std::string judged(const HostRecord& now) {
+  std::vector<Finding> findings;
+  judge_change(sound_node(), now, findings);
+  std::string all;
+  for (const Finding& each : findings) {
+    CHECK(each.mark == Mark::error);
+    CHECK_FALSE(each.fix.empty());
+    all += each.subject + ": " + each.what + "\n";
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a node that is as it was has nothing wrong") {
+  HostRecord now = sound_node();
+  CHECK(judged(now).empty());
+  now.cards["usb0"] = -1;
+  now.cards.erase("idle0");
+  now.gpus.front().link_width = 0;  // not known
+  now.gpus.front().used = 1 << 30;
+  CHECK(judged(now).empty());
+}
+
+TEST_CASE("what a node has lost is named") {
+  HostRecord now = sound_node();
+  now.gpus.front().nvlinks = 17;
+  now.gpus.front().link_width = 8;
+  now.gpus.front().rows_pending = true;
+  now.cards = {{"hsn0", -1}, {"hsn1", 100000}};
+  CHECK(judged(now) ==
+        "GPU: GPU 0000:c1:00.0: PCIe runs with 8 lanes, 16 before\n"
+        "GPU: GPU 0000:c1:00.0: 17 NVLinks are up, 18 before\n"
+        "GPU: GPU 0000:c1:00.0: a remapped memory row waits for a reset\n"
+        "network: hsn0 has no link any more\n"
+        "network: hsn1 runs at 100000 Mbit/s, 200000 before\n"
+        "network: ib0 has no link any more\n");
+  now = sound_node();
+  now.gpus.clear();
+  CHECK(judged(now) == "GPU: GPU 0000:c1:00.0: it is not there any more\n");
+}
+
+TEST_CASE("a driver that says itself what is lost has the word") {
+  HostRecord now = sound_node();
+  now.gpus.clear();
+  now.lost_gpus = {"GPU 0: GPU is lost"};
+  CHECK(judged(now).empty());
+  now.lost_gpus.clear();
+  now.gpu_problem = "cannot be loaded";
+  CHECK(judged(now).empty());
+}
