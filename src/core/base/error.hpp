@@ -9,6 +9,7 @@ namespace ddprun {
 // Exit codes of ddprun itself; a failing worker's own code (128+n for signal n) takes precedence.
 // 126 and 127 follow env(1), 124 follows timeout(1) and is also the code of a hang.
 inline constexpr int k_exit_usage = 2;
+inline constexpr int k_exit_unfit = 123;  // a node is unfit, and no other one can take its place
 inline constexpr int k_exit_deadline = 124;
 inline constexpr int k_exit_own_failure = 125;
 inline constexpr int k_exit_not_executable = 126;

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "base/sourced.hpp"
 
 namespace ddprun::options {
 
@@ -12,6 +16,9 @@ struct CheckOptions {
   bool automatic = false;    // --check=auto: what takes no time, before the first attempt
   bool strict = false;       // --strict: a warning fails too
   std::string exclude_file;  // --exclude-file: gets the names of nodes that fail, one a line
+  Sourced<std::vector<std::string>> command{};                    // --check-command; no words: none
+  Sourced<Milliseconds> limit = by_default(Milliseconds{30000});  // --check-timeout
+  Sourced<std::vector<std::string>> on_failure{};                 // --on-failure; no words: none
 };
 
 // Parses "table", "json", "deep", "auto", or several with commas as in "deep,json". Throws UsageError.

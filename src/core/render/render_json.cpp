@@ -200,6 +200,12 @@ std::string render_json(const plan::LaunchPlan& plan, const facts::Snapshot& sna
     json["restarts"] = restarts_json(plan.node->options.restarts);
   json["shutdown_timeout_seconds"] = with_origin(seconds(plan.node->options.shutdown_timeout.value),
                                                  plan.node->options.shutdown_timeout.origin);
+  if (const options::CheckOptions& check = plan.node->options.check; !check.command.value.empty()) {
+    json["check_command"] = with_origin(check.command.value, check.command.origin);
+    json["check_timeout_seconds"] = with_origin(seconds(check.limit.value), check.limit.origin);
+  }
+  if (const auto& command = plan.node->options.check.on_failure; !command.value.empty())
+    json["on_failure"] = with_origin(command.value, command.origin);
   json["time_limit"] = time_limit_json(plan.node->allocation, plan.node->options.time_limit, snapshot);
   json["site"] = site_json(plan.node->site);
   if (!plan.staged.empty()) json["stage"] = stage_json(plan);

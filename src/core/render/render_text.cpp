@@ -224,6 +224,16 @@ void show_ranks(TextTable& table, const plan::LaunchPlan& plan, bool with_comman
   }
 }
 
+void show_check(TextTable& table, const options::CheckOptions& check) {
+  if (!check.command.value.empty())
+    table.row(
+        "check",
+        fmt::format("{}, {} at most", shell_quote(check.command.value), describe_duration(check.limit.value)),
+        check.command.origin);
+  if (!check.on_failure.value.empty())
+    table.row("on failure", shell_quote(check.on_failure.value), check.on_failure.origin);
+}
+
 void show_restarts(TextTable& table, const options::RestartOptions& restarts) {
   table.row("restart rule", std::string(options::name_of(restarts.rule.value)), restarts.rule.origin);
   if (restarts.rule.value == options::RestartRule::progress)

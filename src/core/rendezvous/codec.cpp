@@ -254,6 +254,8 @@ void describe(Fields& fields, Stop& stop) {
   fields.value("attempt", stop.attempt);
   fields.value("signal", stop.signal, 1, k_highest_signal);
   fields.value("whole_tree", stop.whole_tree);
+  fields.optional("again", stop.again);
+  fields.optional("failure", stop.failure, describe_further_failure);
 }
 
 void describe(Fields& fields, Finish& finish) {

@@ -229,6 +229,8 @@ struct Stop {
   Attempt attempt;
   int signal = SIGTERM;     // for the workers
   bool whole_tree = false;  // StopRequest::whole_tree: the sender may be about to signal this host too
+  bool again = false;       // another attempt may follow
+  std::optional<supervise::Failure> failure{};  // what it is for, where that is a worker's failure
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 

@@ -98,9 +98,19 @@ int exit_code_of(const Cause& cause) {
   return k_exit_own_failure;
 }
 
+Failure without_words(Failure failure) {
+  failure.message.clear();
+  failure.message_cut = 0;
+  failure.last_lines.clear();
+  failure.alike.clear();
+  return failure;
+}
+
 std::string describe(const ExitStatus& status) {
   if (status.kind == ExitStatus::Kind::exited) return fmt::format("exited with code {}", status.value);
   if (status.kind == ExitStatus::Kind::hung) return "hangs: " + printable(status.reason, k_reason_width);
+  if (status.kind == ExitStatus::Kind::not_started)
+    return "cannot be started: " + describe_start_failure(status);
   return fmt::format("was killed by {}{}", options::signal_name(status.value),
                      status.core_dumped ? " (core dumped)" : "");
 }

@@ -62,7 +62,10 @@ struct Cause {
 
 int exit_code_of(const Cause& cause);
 
-std::string describe(const ExitStatus& status);  // "exited with code 1"; not for one that did not start
+// Returns it without what its worker wrote, which may be long.
+Failure without_words(Failure failure);
+
+std::string describe(const ExitStatus& status);  // "exited with code 1", "was killed by SIGSEGV"
 // Returns one sentence: "rank 3 on n2 exited with code 1", "rank 0 on n1 was killed by SIGSEGV (core
 // dumped)".
 std::string describe(const Failure& failure);

@@ -52,6 +52,11 @@ struct Hang {
 // "found at 2026-11-29 10:33:21 UTC, after which the job went on: rank 1 on n2 hangs: ..."
 std::string describe(const Hang& hang);
 
+// Standard input of a check command: a JSON object with "attempt", "node" and "failure", which is null where
+// nothing has failed, else as that of --report.
+std::string render_check_input(Attempt attempt, const std::string& node,
+                               const std::optional<Failure>& failure);
+
 // End of the job as --report writes it, in one JSON object.
 struct JobEnd {
   Cause cause;

@@ -104,6 +104,15 @@ std::string text_of(const Json* value) {
 
 }  // namespace
 
+std::string render_check_input(Attempt attempt, const std::string& node,
+                               const std::optional<Failure>& failure) {
+  return dump({{"version", 1},
+               {"attempt", attempt.value},
+               {"node", node},
+               {"failure", failure ? to_json(*failure) : OrderedJson()}},
+              -1);
+}
+
 std::string render_report_json(const JobEnd& end) {
   const Cause& cause = end.cause;
   const bool failed_worker = cause.kind == Cause::Kind::worker_failed;

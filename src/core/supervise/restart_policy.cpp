@@ -42,15 +42,6 @@ std::string comparable_words(const Failure& failure) {
   return without_numbers(without_addresses(error_words(failure)));
 }
 
-// Drops the worker's words, which may be long, as many failures are kept.
-Failure without_words(Failure failure) {
-  failure.message.clear();
-  failure.message_cut = 0;
-  failure.last_lines.clear();
-  failure.alike.clear();
-  return failure;
-}
-
 }  // namespace
 
 bool is_same_cause(const Failure& one, const Failure& other) {

@@ -299,7 +299,7 @@ void Driver::tell_task_style() const {
 void Driver::handle(const rendezvous::Stop& stop) {
   held_start_.reset();
   hangs_.end_attempt();
-  if (stop.signal == 0) node_look_.begin();
+  node_look_.begin(stop, stop.failure && told_failure_ == stop.failure->rank);
   carry_out(life_.on_stop(stop.attempt, stop.signal, stop.whole_tree));
   decide();
 }

@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "command_line/option_table.hpp"
+#include "options/shell_words.hpp"
 
 namespace ddprun::command_line::rows {
 
@@ -103,6 +104,13 @@ inline std::size_t choice_from(const Given& given) { return choice_from(given, s
 template <class Enum>
 Sourced<Enum> enum_from(const Given& given) {
   return {static_cast<Enum>(choice_from(given)), given.origin};
+}
+
+// Returns the words of a command that runs without a shell.
+inline Sourced<std::vector<std::string>> program_from(const Given& given) {
+  return {options::split_shell_words(given.value, given.origin,
+                                     "give a program and its arguments; for a shell: \"sh -c '...'\""),
+          given.origin};
 }
 
 template <class Parse>

@@ -135,6 +135,22 @@ constexpr OptionEntry k_failures[] = {
                          number_from(given, k_most, "a number of times", "leave it out for no limit");
                      if (draft.time_limit.requeue->value == 0) draft.time_limit.requeue.reset();
                    }),
+    value(
+        "check-command", "COMMAND", own, failures,
+        "run COMMAND on each node before the first attempt and before each restart; exit code 1: the node is "
+        "unfit (default: none)",
+        [](Draft& draft, const Given& given) { draft.check.command = program_from(given); }),
+    value("check-timeout", "TIME", own, failures, "limit of --check-command (default: 30s)",
+          [](Draft& draft, const Given& given) {
+            draft.check.limit = time_from(given);
+            require(draft.check.limit.value >= Milliseconds{1000}, given, "is below one second",
+                    "give the longest time that a sound check takes, as in 30s");
+          }),
+    value(
+        "on-failure", "COMMAND", own, failures,
+        "run COMMAND once when an attempt fails or the job ends badly, with the report on its standard input "
+        "(default: none)",
+        [](Draft& draft, const Given& given) { draft.check.on_failure = program_from(given); }),
     value("requeue-on", "CODES", own, failures, "exit codes that requeue the job, as in 85 (default: none)",
           [](Draft& draft, const Given& given) {
             draft.time_limit.requeue_on = parsed(given, options::parse_exit_codes);
@@ -237,10 +253,11 @@ constexpr OptionEntry k_looking_and_about[] = {
           "check all nodes and the connections between them, then exit; auto checks before the first "
           "attempt, then runs the job",
           [](Draft& draft, const Given& given) {
-  const options::CheckOptions before = draft.check;
-  draft.check = options::parse_check(given.value, given.origin);
-  draft.check.strict = before.strict;
-  draft.check.exclude_file = before.exclude_file;
+  const options::CheckOptions asked = options::parse_check(given.value, given.origin);
+  draft.check.wanted = asked.wanted;
+  draft.check.json = asked.json;
+  draft.check.deep = asked.deep;
+  draft.check.automatic = asked.automatic;
           }),
       flag("strict", own, looking, "with --check: exit with 1 for warnings too",
            [](Draft& draft, const Given&) {

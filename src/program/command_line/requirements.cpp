@@ -30,6 +30,7 @@ constexpr Requirement k_without_effect[] = {
     {"standby-memory", {"standby"}, "add --standby"},
     {"stage-to", {"stage"}, "add --stage PATH"},
     {"stage-keep", {"stage"}, "add --stage PATH"},
+    {"check-timeout", {"check-command"}, "add --check-command"},
     {"requeue-on", {"requeue"}, "add --requeue"},
 };
 

@@ -11,9 +11,11 @@
 #include "base/text.hpp"
 #include "check/finding.hpp"
 #include "console/log.hpp"
+#include "os/process/child_call.hpp"
 #include "os/system_failure.hpp"
 #include "plan/worker_command.hpp"
 #include "probes/node_record.hpp"
+#include "probes/own_check.hpp"
 
 namespace ddprun::commands {
 
@@ -35,24 +37,49 @@ std::string describe(const check::Finding& finding, const std::string& host) {
   return fmt::format("{} on {}: {}", finding.subject, host, finding.what);
 }
 
+// The coordinator's node is none that the job can do without.
+bool can_be_left_out(const plan::NodeProposal& node) {
+  return options::outlives_nodes(node.options) && node.rendezvous.agent.value != 0;
+}
+
+void heed(const supervise::CommandVerdict& verdict, const plan::NodeProposal& node) {
+  if (verdict.fitness == supervise::Fitness::unknown)
+    console::say_notice(fmt::format("{} on {}, which is not judged by it", verdict.what, node.host),
+                        supervise::k_broken_hint);
+  if (verdict.fitness != supervise::Fitness::unfit) return;
+  say_problem(probes::exclude_node(node));
+  throw Error(fmt::format("{} is unfit: {}", node.host, verdict.what), supervise::k_unfit_hint,
+              can_be_left_out(node) ? k_exit_own_failure : k_exit_unfit);
+}
+
+void heed(const std::vector<check::Finding>& findings, const plan::NodeProposal& node) {
+  bool excluded = false;
+  for (const check::Finding& finding : findings) {
+    const bool error = finding.mark == check::Mark::error;
+    if (error && !std::exchange(excluded, true)) say_problem(probes::exclude_node(node));
+    if (error && can_be_left_out(node)) throw Error(describe(finding, node.host), finding.fix);
+    if (error || node.rendezvous.agent.value == 0)
+      console::say_notice(describe(finding, node.host), finding.fix);
+  }
+}
+
 }  // namespace
 
 std::optional<check::HostRecord> check_before_start(const plan::NodeProposal& node,
                                                     const facts::Snapshot& snapshot) {
-  if (!node.options.check.automatic || node.rendezvous.agents < 2) return std::nullopt;
-  probes::CheckedNode checked;
-  checked.workers = node.local_world_size;
-  checked.quick = true;
-  check::HostRecord record = probes::make_node_record(checked, snapshot);
-  const bool first = node.rendezvous.agent.value == 0;
-  bool excluded = false;
-  for (const check::Finding& finding : judge_alone(record)) {
-    const bool error = finding.mark == check::Mark::error;
-    if (error && !std::exchange(excluded, true)) say_problem(probes::exclude_node(node));
-    // The coordinator's node is none that the job can do without.
-    if (error && options::outlives_nodes(node.options) && !first)
-      throw Error(describe(finding, node.host), finding.fix);
-    if (error || first) console::say_notice(describe(finding, node.host), finding.fix);
+  std::optional<os::ChildCall> command;
+  if (probes::has_own_check(node)) command.emplace([&] { return probes::ask_own_check(node, snapshot, {}); });
+  std::optional<check::HostRecord> record;
+  if (node.options.check.automatic && node.rendezvous.agents >= 2) {
+    probes::CheckedNode checked;
+    checked.workers = node.local_world_size;
+    checked.quick = true;
+    record = probes::make_node_record(checked, snapshot);
+    heed(judge_alone(*record), node);
+  }
+  if (command) {
+    const auto answer = command->wait(node.options.check.limit.value + probes::k_own_check_margin);
+    heed(probes::read_verdict(answer.bytes.value_or("")), node);
   }
   return record;
 }

@@ -452,7 +452,7 @@ void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now
            now, request.whole_tree);
 }
 
-void Coordinator::begin_stop(const Stop& stop, TimePoint now) {
+void Coordinator::begin_stop(Stop stop, TimePoint now) {
   state_ = State::stopping;
   state_deadline_ = now + settings_.stop_timeout;
   stopping_since_ = now;
@@ -461,6 +461,8 @@ void Coordinator::begin_stop(const Stop& stop, TimePoint now) {
   record(told::stopping(attempt_, final_cause_     ? supervise::describe(*final_cause_)
                                   : first_failure_ ? supervise::describe(*first_failure_)
                                                    : changes_.front()));
+  stop.again = !final_cause_;
+  if (first_failure_) stop.failure = supervise::without_words(*first_failure_);
   send_all(stop);
   check_stopped(now);
 }

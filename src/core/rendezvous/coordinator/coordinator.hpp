@@ -156,7 +156,7 @@ class Coordinator {
   std::map<AgentIndex, std::vector<plan::StorePlace>> store_places();
   void start_all(const std::string& address, int port, TimePoint now);
   AgentIndex owner_of_rank_zero() const;
-  void begin_stop(const Stop& stop, TimePoint now);
+  void begin_stop(Stop stop, TimePoint now);
   void drop(ConnectionId connection, const std::string& why, ConnectionEnd end, TimePoint now);
   bool may_run_workers(AgentIndex agent) const;
   void expel(ConnectionId connection, const std::string& why, TimePoint now);

@@ -204,21 +204,25 @@ bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence,
   return true;
 }
 
-// Lets a node go that has found itself unfit, where the others can do without it. False if it stays, or if
-// the job ends anyway.
+// Lets a node go that has found itself unfit, where the others can do without it. False if they cannot: no
+// restart is made then.
 bool Coordinator::let_go(ConnectionId connection, const Stopped& stopped, TimePoint now) {
-  const AgentIndex agent = members_.here().at(connection);
-  if (final_cause_ || late_cause_) return false;
+  const std::string host = host_of(members_.here().at(connection));
+  const std::string what =
+      fmt::format("{} is unfit for another attempt: {}", host, printable(stopped.unfit, 512));
+  const std::string remedy = printable(stopped.remedy, 512);
+  using enum supervise::Cause::Kind;
   const bool may = settings_.elastic && connection != k_local_connection &&
                    members_.nodes_here() > settings_.elastic->least;
-  actions_.push_back(ShowNotice{
-      {fmt::format("{} is unfit for another attempt: {}{}", host_of(agent), printable(stopped.unfit, 512),
-                   may ? "" : "; it stays, as no other node can take its place"),
-       printable(stopped.remedy, 512)}});
-  if (!may) return false;
+  if (!may || final_cause_ || late_cause_) {
+    const std::string sentence = what + ", and no other node can take its place";
+    remarks_.push_back(sentence);
+    if (!late_cause_) late_cause_ = {launcher_failed, {}, 0, host, sentence, remedy, k_exit_unfit};
+    return false;
+  }
+  actions_.push_back(ShowNotice{{what, remedy}});
   const std::string why = "it is unfit for another attempt";
-  const supervise::Cause cause{
-      supervise::Cause::Kind::agent_lost, {}, 0, host_of(agent), fmt::format("{}: {}", host_of(agent), why)};
+  const supervise::Cause cause{agent_lost, {}, 0, host, fmt::format("{}: {}", host, why)};
   actions_.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
   actions_.push_back(CloseConnection{connection});
   drop(connection, why, ConnectionEnd::ended, now);
