@@ -1,4 +1,5 @@
 // Small text files of the kernel, drivers, PBS and Python, in which others choose names: a value or nothing.
+#include "check/xid.hpp"
 #include "facts/gpu_text.hpp"
 #include "facts/memory_text.hpp"
 #include "facts/pbs_home.hpp"
@@ -52,6 +53,10 @@ void check_hardware(const std::string& text) {
   facts::parse_kfd_properties(text);
   if (const auto id = facts::parse_pci_id(text)) facts::judge_pci_device(*id, *id, *id);
   facts::normal_pci_address(text);
+  check::KernelLog log;
+  check::note_kernel_record(text, log);
+  require(log.xids.size() <= 1);
+  if (const auto xid = check::parse_xid(text)) fuzz::require_printable(xid->text);
 }
 
 void check_programs(const std::string& text) {

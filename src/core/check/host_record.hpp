@@ -37,6 +37,23 @@ struct GpuHealth {
   int nvlinks_down = 0;
 };
 
+// A GPU's error in the kernel's log.
+struct Xid {
+  int number = 0;
+  std::string gpu;            // PCI address
+  std::int64_t sequence = 0;  // number of its record
+  double time = 0;            // seconds since the node has started
+  std::string text;           // "pid=1234, name=python, GPU has fallen off the bus."
+};
+
+// Errors of GPUs in the kernel's log. Its records are numbered from the node's start: what is newer than
+// another look at the log follows from these numbers, not from the kernel's clock, with which no other
+// agrees.
+struct KernelLog {
+  std::int64_t newest = -1;  // number of the newest record; -1: the log cannot be read
+  std::vector<Xid> xids;     // errors whose cause is hardware, the newest of each GPU and kind, oldest first
+};
+
 // A connection from this node to another one of the job.
 struct Connection {
   int to_rank = 0;
@@ -85,6 +102,7 @@ struct HostRecord {
   std::vector<GpuHealth> gpus;
   std::vector<std::string> lost_gpus;            // "GPU 3: GPU is lost"
   std::string gpu_problem;                       // reason why there is no list of GPUs
+  KernelLog kernel_log;                          // read where there are NVIDIA GPUs
   int visible_gpus = 0;                          // number that the workers may use
   std::map<std::string, std::string> variables;  // known ones that are set for the workers
 

@@ -1,10 +1,12 @@
-// Judgement of what a node has lost since the job began: its GPUs, their links, its network.
+// Judgement of what a node has lost since the job began: its GPUs, their links, its network,
+// and of the errors of its GPUs in the kernel's log.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/text.hpp"
 #include "check/finding.hpp"
+#include "check/xid.hpp"
 
 namespace ddprun::check {
 
@@ -43,9 +45,22 @@ void judge_card(const std::string& name, int before, const HostRecord& now, std:
          "have the site look at its card and cable");
 }
 
+// Errors of before the first attempt are another job's, and of a GPU that this job cannot ask for as well.
+void judge_xids(const HostRecord& before, const HostRecord& now, std::vector<Finding>& findings) {
+  if (before.kernel_log.newest < 0) return;
+  for (const Xid& xid : now.kernel_log.xids) {
+    const XidMeaning* const fault = find_hardware_fault(xid);
+    if (fault == nullptr || xid.sequence <= before.kernel_log.newest || find_gpu(before, xid.gpu) == nullptr)
+      continue;
+    report(findings, Mark::error, "GPU", now.host,
+           fmt::format("GPU {}: Xid {}, {}", xid.gpu, xid.number, fault->what), fault->fix);
+  }
+}
+
 }  // namespace
 
 void judge_change(const HostRecord& before, const HostRecord& now, std::vector<Finding>& findings) {
+  judge_xids(before, now, findings);
   if (now.gpu_problem.empty() && now.lost_gpus.size() <= before.lost_gpus.size()) {
     for (const GpuHealth& gpu : before.gpus) judge_gpu(gpu, now, findings);
   }

@@ -15,6 +15,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Folder, purpose, path, size, fre
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GpuHealth, address, model, memory, used, processes,
                                                 uncorrected, rows_pending, rows_failed, slowed, link_width,
                                                 full_link_width, nvlinks, nvlinks_down)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Xid, number, gpu, sequence, time, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(KernelLog, newest, xids)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Connection, to_rank, to, address, port, latency, rate,
                                                 path_mtu, problem, stalled, name_addresses)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(HostRecord, rank, host, addresses, interfaces, address,
@@ -22,8 +24,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(HostRecord, rank, host, addresse
                                                 online_cpus, cpu_quota, memory, free_memory, cards, switches,
                                                 nvlink_domain, infiniband, limits, folders, name_addresses,
                                                 name_time, reverse_time, search_domains, gpus, lost_gpus,
-                                                gpu_problem, visible_gpus, variables, clock_offset,
-                                                clock_uncertainty, connections)
+                                                gpu_problem, kernel_log, visible_gpus, variables,
+                                                clock_offset, clock_uncertainty, connections)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeepResult, rank, host, device, backend, matmul, sizes, rates,
                                                 error)
 

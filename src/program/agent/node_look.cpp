@@ -21,8 +21,8 @@ constexpr std::size_t k_most = std::size_t{1} << 20;  // bytes of a record
 std::vector<check::Finding> find_errors(const check::HostRecord& before, const check::HostRecord& now) {
   std::vector<check::Finding> findings;
   check::judge_surroundings(now, findings);
+  check::judge_change(before, now, findings);  // before the GPUs: the kernel's log has the reason of a loss
   check::judge_gpus(now, findings);
-  check::judge_change(before, now, findings);
   std::erase_if(findings, [](const check::Finding& each) { return each.mark != check::Mark::error; });
   // Errors of before the first attempt are known, and the job was started with them.
   std::vector<check::Finding> known;

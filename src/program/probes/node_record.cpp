@@ -17,6 +17,7 @@
 #include "os/libraries/nvml_health.hpp"
 #include "os/machine/capture_python.hpp"
 #include "os/machine/host_condition.hpp"
+#include "os/machine/kernel_log.hpp"
 #include "os/machine/usable_memory.hpp"
 #include "os/process/child_call.hpp"
 #include "plan/network_order.hpp"
@@ -114,15 +115,23 @@ void add_share(check::HostRecord& record, const facts::HostFacts& host) {
   record.visible_gpus = static_cast<int>(host.gpus.size());
 }
 
-void add_gpus(check::HostRecord& record, os::ChildCall& list, os::ChildCall& health, Milliseconds patience) {
-  const os::ChildAnswer listed = list.wait(patience);
+struct GpuCalls {
+  os::ChildCall list{[] { return os::ask_nvml(k_nvml); }};
+  os::ChildCall health{[] { return os::ask_nvml_health(k_nvml); }};
+  os::ChildCall log{[] { return check::render_json_text(os::capture_kernel_log()); }};
+};
+
+void add_gpus(check::HostRecord& record, GpuCalls& calls, Milliseconds patience) {
+  const os::ChildAnswer listed = calls.list.wait(patience);
   const os::NvmlAnswer told = os::parse_nvml_answer(listed.bytes.value_or(""));
   record.lost_gpus = told.lost;
   record.nvlink_domain = told.fabric;
   record.gpu_problem = listed.bytes ? told.problem : listed.problem;
-  const os::ChildAnswer shown = health.wait(patience);
+  const os::ChildAnswer shown = calls.health.wait(patience);
   if (shown.bytes && !shown.bytes->empty())
     record.gpus = check::parse_json_text<std::vector<check::GpuHealth>>(*shown.bytes);
+  const os::ChildAnswer logged = calls.log.wait(patience);
+  if (logged.bytes) record.kernel_log = check::parse_json_text<check::KernelLog>(*logged.bytes);
 }
 
 double seconds_since(TimePoint start) { return std::chrono::duration<double>(os::now() - start).count(); }
@@ -145,11 +154,8 @@ check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapsho
   std::deque<os::ChildCall> tried;
   for (const FolderToTry& each : folders)
     tried.emplace_back([&each, &node] { return tell_folder(each.path, node.quick ? 0 : each.bytes); });
-  std::optional<os::ChildCall> gpu_list, gpu_health;
-  if (os::shows_nvidia()) {
-    gpu_list.emplace([] { return os::ask_nvml(k_nvml); });
-    gpu_health.emplace([] { return os::ask_nvml_health(k_nvml); });
-  }
+  std::optional<GpuCalls> gpu_calls;
+  if (os::shows_nvidia()) gpu_calls.emplace();
   check::HostRecord record;
   record.rank = node.rank;
   record.workers = node.workers;
@@ -164,7 +170,7 @@ check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapsho
   add_names(record);
   for (std::size_t i = 0; i < folders.size(); ++i)
     record.folders.push_back(read_folder(folders[i], tried[i].wait(patience)));
-  if (gpu_list) add_gpus(record, *gpu_list, *gpu_health, patience);
+  if (gpu_calls) add_gpus(record, *gpu_calls, patience);
   return record;
 }
 
