@@ -176,6 +176,7 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           Warn{{2}, 10},
           Stop{{1}},
           Stop{{1}, 64, true},
+          Stop{{1}, 15, false, true},
           Finish{cause, {some_failure()}, {"lost n3"}, true},
           Finish{{supervise::Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false}};
 }

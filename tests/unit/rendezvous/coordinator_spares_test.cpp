@@ -353,3 +353,25 @@ TEST_CASE("an unfit node stays where no other can take its place, and in a job t
   CHECK(ends.end().kind == supervise::Cause::Kind::stopped_by_signal);
   CHECK(noticed(ends).empty());
 }
+
+TEST_CASE("a stop says whether another attempt may follow") {
+  const auto said = [](Play& play) {
+    std::vector<bool> all;
+    for (const auto& [agent, stop] : play.sent<Stop>()) all.push_back(stop.again);
+    return all;
+  };
+  Play restarts(settings(2, 3));
+  restarts.run();
+  restarts.say(0, AttemptFailed{{0}, failure_of(1)});
+  CHECK(said(restarts) == std::vector<bool>{true, true});
+
+  Play ends(settings(2, 0));
+  ends.run();
+  ends.say(0, AttemptFailed{{0}, failure_of(1)});
+  CHECK(said(ends) == std::vector<bool>{false, false});
+
+  Play asked(settings(2, 3));
+  asked.run();
+  asked.say(0, StopRequest{15, "n1", false});
+  CHECK(said(asked) == std::vector<bool>{false, false});
+}

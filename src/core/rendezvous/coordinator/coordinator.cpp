@@ -461,7 +461,7 @@ void Coordinator::begin_stop(Stop stop, TimePoint now) {
   record(told::stopping(attempt_, final_cause_     ? supervise::describe(*final_cause_)
                                   : first_failure_ ? supervise::describe(*first_failure_)
                                                    : changes_.front()));
-  stop.again = !final_cause_;
+  stop.again = !final_cause_ && (!first_failure_ || decide_restart().restart);
   if (first_failure_) stop.failure = supervise::without_words(*first_failure_);
   send_all(stop);
   check_stopped(now);
