@@ -114,10 +114,27 @@ int nvmlDeviceGetGpuFabricInfo(Device /*device*/, FabricInfo* info) {
   return 0;
 }
 
-// With FAKE_NVML=sick the second GPU is.
-int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, void* infos) {
-  *count = is("sick") && device == 2 ? 3 : 0;
-  return *count > 0 && infos == nullptr ? 7 : 0;  // insufficient size
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long used;
+  unsigned gpu_instance, compute_instance;
+};
+
+// With FAKE_NVML=sick the second GPU is. FAKE_NVML_PROCESS="4711 1000000": this process is on it, with so
+// many bytes; without a second number the driver does not tell.
+int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, ProcessInfo* infos) {
+  const char* const told = getenv("FAKE_NVML_PROCESS");
+  const unsigned room = *count;
+  *count = device != 2 ? 0 : is("sick") ? 3 : told != nullptr ? 1 : 0;
+  if (*count > 0 && (infos == nullptr || room < *count)) return 7;  // insufficient size
+  for (unsigned i = 0; i < *count; ++i) {
+    infos[i] = {100 + i, 1ULL << 20U, ~0U, ~0U};
+    char* rest = nullptr;
+    if (told == nullptr) continue;
+    infos[i].pid = static_cast<unsigned>(strtoul(told, &rest, 10));
+    infos[i].used = *rest == '\0' ? ~0ULL : strtoull(rest, nullptr, 10);
+  }
+  return 0;
 }
 
 int nvmlDeviceGetTotalEccErrors(Device device, unsigned type, unsigned counter, unsigned long long* count) {

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/json_text.hpp"
 #include "check/deep_result.hpp"
+#include "check/gpu_release.hpp"
 #include "check/host_record.hpp"
 
 namespace ddprun::check {
@@ -15,6 +16,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Folder, purpose, path, size, fre
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GpuHealth, address, model, memory, used, processes,
                                                 uncorrected, rows_pending, rows_failed, slowed, link_width,
                                                 full_link_width, nvlinks, nvlinks_down)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GpuHolder, pid, memory, name, user)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GpuMemory, address, used, holders)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Xid, number, gpu, sequence, time, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(KernelLog, newest, xids)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Connection, to_rank, to, address, port, latency, rate,

@@ -19,6 +19,7 @@ struct CheckOptions {
   Sourced<std::vector<std::string>> command{};                    // --check-command; no words: none
   Sourced<Milliseconds> limit = by_default(Milliseconds{30000});  // --check-timeout
   Sourced<std::vector<std::string>> on_failure{};                 // --on-failure; no words: none
+  Milliseconds release_timeout{50000};                            // --gpu-release-timeout; 0: not waited for
 };
 
 // Parses "table", "json", "deep", "auto", or several with commas as in "deep,json". Throws UsageError.

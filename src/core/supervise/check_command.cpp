@@ -36,4 +36,8 @@ CommandVerdict judge_command(const std::string& name, const std::optional<ExitSt
           std::move(output)};
 }
 
+std::string describe_broken(const CommandVerdict& verdict, const std::string& host) {
+  return fmt::format("{} is not judged by --check-command: {}", host, verdict.what);
+}
+
 }  // namespace ddprun::supervise

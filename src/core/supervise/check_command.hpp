@@ -43,4 +43,7 @@ inline constexpr const char* k_broken_hint =
 CommandVerdict judge_command(const std::string& name, const std::optional<ExitStatus>& status,
                              std::string output, Milliseconds limit);
 
+// "n1 is not judged by --check-command: site-check exited with code 2"
+std::string describe_broken(const CommandVerdict& verdict, const std::string& host);
+
 }  // namespace ddprun::supervise

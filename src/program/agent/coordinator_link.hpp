@@ -49,6 +49,7 @@ class CoordinatorLink {
     std::function<void(const rendezvous::ShowRestart&)> show_restart;
     std::function<void(const status::Verdict&)> show_hang;
     std::function<void(const std::string& what, const std::string& hint, bool may_rejoin)> on_lost;
+    std::function<void()> on_job_ends;           // all are asked to stop for good
     std::function<void()> on_told_all;           // this coordinator has told all others of the end
     std::function<void()> on_coordinator_ended;  // after its last message
   };

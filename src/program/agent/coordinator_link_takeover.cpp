@@ -27,7 +27,10 @@ void CoordinatorLink::bind_successor_port() {
 
 void CoordinatorLink::note(const rendezvous::Roster& roster) {
   turn_timer_.cancel();
-  if (roster.ending) parts_.life.note_job_ends(roster.ending->signal, roster.ending->host);
+  if (roster.ending) {
+    parts_.life.note_job_ends(roster.ending->signal, roster.ending->host);
+    hooks_.on_job_ends();
+  }
   if (next_coordinator_.note(roster)) link_->send(rendezvous::RosterTaken{roster.number()});
 }
 

@@ -107,6 +107,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       standbys_(context_, plans_, expected, snapshot_.host, workers_,
                 [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       node_look_(context_, plans_, snapshot_, workers_, std::move(record)),
+      command_look_(context_, plans_, snapshot_, workers_),
       job_end_(context_, plans_, workers_, job_end_hooks()),
       warned_workers_(context_, plans_, workers_,
                       {[this](std::size_t worker) { return supervisor_.running(worker); },
@@ -155,7 +156,12 @@ CoordinatorLink::Hooks Driver::link_hooks() {
   hooks.on_lost = [this](const std::string& what, const std::string& hint, bool may_rejoin) {
     held_start_.reset();
     node_look_.end();
+    command_look_.end();
     carry_out(life_.on_lost(what, hint, may_rejoin));
+  };
+  hooks.on_job_ends = [this] {
+    node_look_.give_up();
+    command_look_.give_up();
   };
   hooks.on_told_all = [this] { carry_out(life_.on_workers(workers_state())); };
   hooks.on_coordinator_ended = [this] {
@@ -299,7 +305,8 @@ void Driver::tell_task_style() const {
 void Driver::handle(const rendezvous::Stop& stop) {
   held_start_.reset();
   hangs_.end_attempt();
-  node_look_.begin(stop, stop.failure && told_failure_ == stop.failure->rank);
+  if (stop.again) node_look_.begin();
+  command_look_.begin(stop, stop.failure && told_failure_ == stop.failure->rank);
   carry_out(life_.on_stop(stop.attempt, stop.signal, stop.whole_tree));
   decide();
 }
@@ -307,6 +314,7 @@ void Driver::handle(const rendezvous::Stop& stop) {
 void Driver::handle(const rendezvous::Finish& end) {
   held_start_.reset();
   node_look_.end();
+  command_look_.end();
   hangs_.end_attempt();
   rendezvous::Finish finish = end;
   if (finish.report_here) explain_end(finish);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/command_look.hpp"
 #include "agent/coordinator_link.hpp"
 #include "agent/event_recorder.hpp"
 #include "agent/front_end_link.hpp"
@@ -161,6 +162,7 @@ class Driver {
   HangSearch hangs_;
   StandbyKeeper standbys_;
   NodeLook node_look_;
+  CommandLook command_look_;
   JobEndWatch job_end_;
   WarnedWorkers warned_workers_;
   Requeue requeue_;

@@ -44,6 +44,8 @@ void Driver::carry_out(const supervise::life::Judge& action) {
 void Driver::carry_out(const supervise::life::SendStopRequest& action) {
   link_.send(rendezvous::StopRequest{action.signal, plans_.node->host, action.whole_tree,
                                      stop_sender_.value_or("")});
+  node_look_.give_up();
+  command_look_.give_up();
 }
 
 void Driver::carry_out(const supervise::life::SendStuck& action) {
@@ -58,12 +60,17 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
       action.attempt,           endings_.further(told_failure_), endings_.stopped_ranks(),
       workers_.made_progress(), endings_.finished_ranks(),       endings_.finished_ago(),
       std::move(killed)};
-  node_look_.when_known([this, stopped](const std::optional<check::Finding>& finding) mutable {
+  const auto send = [this, stopped](const std::optional<check::Finding>& finding) mutable {
     if (finding) {
       stopped.unfit = finding->subject + ": " + finding->what;
       stopped.remedy = finding->fix;
     }
     link_.send(std::move(stopped));
+  };
+  node_look_.when_known([this, send](const std::optional<check::Finding>& finding) {
+    command_look_.when_known([finding, send](const std::optional<check::Finding>& other) mutable {
+      send(finding ? finding : other);
+    });
   });
 }
 
@@ -92,6 +99,7 @@ void Driver::carry_out(const supervise::life::WriteOutput& action) {
 // Posted, because rejoin() destroys the link whose callback we are in.
 void Driver::carry_out(const supervise::life::Rejoin&) {
   node_look_.end();
+  command_look_.end();
   boost::asio::post(context_, [this] { link_.rejoin(); });
 }
 

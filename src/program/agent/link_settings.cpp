@@ -180,6 +180,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.coordinator.time_limit = node.options.time_limit;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = node.options.shutdown_timeout.value + k_stop_margin;
+  if (node.options.check.automatic) settings.coordinator.stop_timeout += node.options.check.release_timeout;
   settings.coordinator.silence = node.options.host_timeout.value;
   settings.coordinator.addresses = own_addresses(node, snapshot);
   settings.coordinator.when_alone = plan::explain_waiting_alone(node);

@@ -1,13 +1,14 @@
 #include "agent/node_look.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "check/gpu_release.hpp"
 #include "check/record_fields.hpp"
 #include "console/log.hpp"
-#include "os/files/slow_files.hpp"
+#include "net/timers.hpp"
+#include "os/capture/gpu_holders.hpp"
+#include "os/clock.hpp"
 #include "probes/node_record.hpp"
 
 namespace ddprun::agent {
@@ -16,6 +17,7 @@ namespace {
 
 constexpr Milliseconds k_patience{3000};  // for a folder that may hang
 constexpr Milliseconds k_look_limit{5000};
+constexpr Milliseconds k_memory_pause{500};
 constexpr std::size_t k_most = std::size_t{1} << 20;  // bytes of a record
 
 std::vector<check::Finding> find_errors(const check::HostRecord& before, const check::HostRecord& now) {
@@ -39,44 +41,31 @@ std::vector<check::Finding> find_errors(const check::HostRecord& before, const c
 
 }  // namespace
 
-void NodeLook::ask(std::unique_ptr<probes::ChildQuery>& query, const std::function<std::string()>& call,
-                   Milliseconds limit, OnAnswer on_answer) {
+void NodeLook::begin() {
+  if (!before_ || busy_) return;
+  busy_ = true;
+  finding_.reset();
+  doubts_.clear();
+  release_until_.reset();
+  look();
+}
+
+void NodeLook::ask(const std::function<std::string()>& question, const char* purpose, Note note) {
   try {
-    query = std::make_unique<probes::ChildQuery>(
-        context_, os::AnsweringChild(call, "look at this node"), k_most, limit,
-        [this, &query, on_answer = std::move(on_answer)](const std::string& answer, bool) {
-          NodeLook& look = *this;  // end() destroys this function
-          const OnAnswer then = on_answer;
-          const std::string text = answer;
-          look.end(query);
-          then(text);
-          look.settle();
-        });
-    workers_.spare(query->child());
+    query_ = std::make_unique<probes::ChildQuery>(
+        context_, os::AnsweringChild(question, purpose), k_most, k_look_limit,
+        [this, note](const std::string& answer, bool) { (this->*note)(answer); });
+    workers_.spare(query_->child());
   } catch (const Error& error) {
     console::say_detail(error.what());
+    settle({});
   }
 }
 
-void NodeLook::end(std::unique_ptr<probes::ChildQuery>& query) {
-  if (!query) return;
-  workers_.spare_no_more(query->child());
-  query.reset();
-}
-
-void NodeLook::begin(const rendezvous::Stop& stop, bool failed_here) {
-  if (!stop.again || query_ || command_) return;
-  finding_.reset();
-  doubts_.clear();
-  const plan::NodeProposal& node = *plans_.node;
-  if (before_) look();
-  if (!probes::has_own_check(node)) return;
-  question_ = {failed_here ? supervise::CheckFor::failure : supervise::CheckFor::restart, stop.attempt,
-               stop.failure};
-  ask(
-      command_, [this] { return probes::ask_own_check(*plans_.node, snapshot_, question_); },
-      node.options.check.limit.value + probes::k_own_check_margin,
-      [this](const std::string& answer) { note_verdict(probes::read_verdict(answer)); });
+void NodeLook::end_query() {
+  if (!query_) return;
+  workers_.spare_no_more(query_->child());
+  query_.reset();
 }
 
 void NodeLook::look() {
@@ -85,20 +74,19 @@ void NodeLook::look() {
   checked.log_folder = plans_.node->options.output.logs.value;
   checked.quick = true;
   checked.patience = k_patience;
-  ask(
-      query_,
-      [checked, this] { return check::render_json_text(probes::make_node_record(checked, snapshot_)); },
-      k_look_limit, [this](const std::string& answer) { note(answer); });
+  ask([checked, this] { return check::render_json_text(probes::make_node_record(checked, snapshot_)); },
+      "look at this node", &NodeLook::note);
 }
 
 void NodeLook::note(const std::string& answer) {
+  end_query();
   std::vector<check::Finding> errors;
   try {
     if (!answer.empty()) errors = find_errors(*before_, check::parse_json_text<check::HostRecord>(answer));
   } catch (const Error& error) {
     console::say_detail(error.what());
   }
-  if (errors.empty()) return;
+  if (errors.empty()) return look_at_memory();
   if (doubts_.empty()) {
     doubts_ = std::move(errors);
     return look();
@@ -106,52 +94,87 @@ void NodeLook::note(const std::string& answer) {
   const auto again = std::ranges::find_if(errors, [this](const check::Finding& each) {
     return std::ranges::find(doubts_, each.subject, &check::Finding::subject) != doubts_.end();
   });
-  if (again != errors.end()) note_finding(*again);
+  if (again == errors.end()) return look_at_memory();
+  settle_unfit(*again);
 }
 
-void NodeLook::note_verdict(const supervise::CommandVerdict& verdict) {
-  const std::string& host = plans_.node->host;
-  if (question_.why == supervise::CheckFor::failure) keep_output(verdict.output);
-  if (verdict.fitness == supervise::Fitness::unknown && !std::exchange(warned_, true))
-    console::say_notice(fmt::format("{} on {}, which is not judged by it", verdict.what, host),
-                        supervise::k_broken_hint);
-  if (verdict.fitness == supervise::Fitness::unfit)
-    note_finding({check::Mark::error, "check", {host}, verdict.what, supervise::k_unfit_hint});
+// Returns NVIDIA's alone, without those that are divided (MIG): another part may be another job's.
+std::vector<std::string> NodeLook::gpus_of_workers() const {
+  std::vector<std::string> addresses;
+  for (const plan::PlannedWorker& worker : plans_.attempt->planned) {
+    for (const int index : worker.gpus) {
+      const facts::Gpu& gpu = snapshot_.host.gpus.at(static_cast<std::size_t>(index));
+      if (gpu.vendor == "nvidia" && gpu.mig.empty()) addresses.push_back(gpu.pci_address);
+    }
+  }
+  return addresses;
 }
 
-// Keeps what the command says of a failure beside the logs.
-void NodeLook::keep_output(const std::string& output) const {
-  const std::string& folder = plans_.node->options.output.logs.value;
-  if (folder.empty() || output.empty()) return;
-  const std::string path =
-      fmt::format("{}/check.{}.attempt{}.txt", folder, plans_.node->host, question_.attempt.value);
-  if (const std::string problem = os::replace_slow_file(path, output); !problem.empty())
-    console::say_notice(fmt::format("cannot write {} on {}: {}", path, plans_.node->host, problem),
-                        "name another folder with --logs");
+std::vector<int> NodeLook::standby_processes() const {
+  std::vector<int> pids;
+  const workers::Standbys* const standbys = workers_.standbys();
+  for (std::size_t i = 0; standbys != nullptr && i < plans_.attempt->planned.size(); ++i) {
+    if (const int pid = standbys->pid(i); pid > 0) pids.push_back(pid);
+  }
+  return pids;
 }
 
-void NodeLook::note_finding(const check::Finding& finding) {
-  if (finding_) return;
-  finding_ = finding;
+void NodeLook::look_at_memory() {
+  if (!busy_) return;
+  if (plans_.node->options.check.release_timeout == Milliseconds{0} || gpus_of_workers().empty())
+    return settle({});
+  ask([] { return check::render_json_text(os::capture_gpu_memory()); }, "look at the memory of the GPUs",
+      &NodeLook::note_memory);
+}
+
+void NodeLook::note_memory(const std::string& answer) {
+  end_query();
+  std::vector<check::GpuMemory> held;
+  try {
+    if (!answer.empty())
+      held = check::find_held(check::parse_json_text<std::vector<check::GpuMemory>>(answer),
+                              gpus_of_workers(), standby_processes(), *before_);
+  } catch (const Error& error) {
+    console::say_detail(error.what());
+  }
+  if (held.empty()) return settle({});
+  if (release_until_ && os::now() >= *release_until_)
+    return settle_unfit(
+        check::describe_held(held, plans_.node->host, plans_.node->options.check.release_timeout));
+  net::call_after(timer_, k_memory_pause, [this] { look_at_memory(); });
+}
+
+void NodeLook::settle_unfit(const check::Finding& finding) {
   if (const auto problem = probes::exclude_node(*plans_.node))
     console::say_notice(problem->what, problem->hint);
+  settle(finding);
 }
 
-void NodeLook::settle() {
-  if (query_ || command_) return;
-  if (const auto done = std::exchange(done_, nullptr)) done(std::exchange(finding_, std::nullopt));
+void NodeLook::settle(std::optional<check::Finding> finding) {
+  busy_ = false;
+  finding_ = std::move(finding);
+  if (const auto done = std::exchange(done_, nullptr)) done(finding_);
 }
 
 void NodeLook::when_known(std::function<void(const std::optional<check::Finding>&)> done) {
+  if (!busy_) return done(std::exchange(finding_, std::nullopt));
   done_ = std::move(done);
-  settle();
+  release_until_ = os::now() + plans_.node->options.check.release_timeout;
+}
+
+void NodeLook::give_up() {
+  if (!busy_) return;
+  timer_.cancel();
+  end_query();
+  settle({});
 }
 
 void NodeLook::end() {
   done_ = nullptr;
   finding_.reset();
-  end(query_);
-  end(command_);
+  busy_ = false;
+  timer_.cancel();
+  end_query();
 }
 
 }  // namespace ddprun::agent

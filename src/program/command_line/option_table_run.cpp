@@ -266,6 +266,11 @@ constexpr OptionEntry k_looking_and_about[] = {
                  "with --check: write the names of nodes with errors to FILE, one per line",
                  [](Draft& draft, const Given& given) {
   draft.check.exclude_file = file_from(given); }),
+      value("gpu-release-timeout", "TIME", own, looking,
+            "with --check=auto: how long a restart waits for GPU memory that other processes hold (default: "
+            "50s; 0: not)",
+            [](Draft& draft, const Given& given) {
+  draft.check.release_timeout = time_from(given).value; }),
       file_value("capture", "FILE", own, looking,
                  "write all that ddprun reads on this host to FILE, without secrets, and exit",
                  [](Draft& draft, const Given& given) {

@@ -31,6 +31,7 @@ constexpr Requirement k_without_effect[] = {
     {"stage-to", {"stage"}, "add --stage PATH"},
     {"stage-keep", {"stage"}, "add --stage PATH"},
     {"check-timeout", {"check-command"}, "add --check-command"},
+    {"gpu-release-timeout", {"check"}, "add --check=auto"},
     {"requeue-on", {"requeue"}, "add --requeue"},
 };
 

@@ -44,8 +44,7 @@ bool can_be_left_out(const plan::NodeProposal& node) {
 
 void heed(const supervise::CommandVerdict& verdict, const plan::NodeProposal& node) {
   if (verdict.fitness == supervise::Fitness::unknown)
-    console::say_notice(fmt::format("{} on {}, which is not judged by it", verdict.what, node.host),
-                        supervise::k_broken_hint);
+    console::say_notice(supervise::describe_broken(verdict, node.host), supervise::k_broken_hint);
   if (verdict.fitness != supervise::Fitness::unfit) return;
   say_problem(probes::exclude_node(node));
   throw Error(fmt::format("{} is unfit: {}", node.host, verdict.what), supervise::k_unfit_hint,

@@ -106,6 +106,7 @@ OPTIONS = {
     "--check": (["--check", *TRUE], "checked 1 node in "),
     "--strict": (["--strict", *TRUE], "--strict requires --check"),  # test_check.py
     "--exclude-file": (["--exclude-file", "x", *TRUE], "--exclude-file requires --check"),  # test_check.py
+    "--gpu-release-timeout": (["--gpu-release-timeout", "x", *TRUE], "is not a time"),  # unit/check/gpu_release_test.cpp
     "--capture": (["--capture", "-", *TRUE], '"environment"'),
     "--snapshot": (["--snapshot", "captured", *TRUE], "nothing is started"),
     "--verbose": (["--verbose", *TRUE], "attempt 0"),

@@ -60,6 +60,14 @@ struct FabricInfo {  // nvmlGpuFabricInfo_t
 };
 constexpr unsigned char k_fabric_completed = 3;  // NVML_GPU_FABRIC_STATE_COMPLETED
 
+struct ProcessInfo {  // nvmlProcessInfo_t of nvmlDeviceGetComputeRunningProcesses_v3
+  unsigned pid;
+  unsigned long long used;  // all bits set: not known
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+constexpr unsigned k_most_processes = 256;
+
 constexpr unsigned k_memory_version = sizeof(MemoryInfo2) | (2U << 24U);
 
 struct NvmlLibrary {
@@ -72,8 +80,9 @@ struct NvmlLibrary {
   int (*model)(Device, char*, unsigned) = nullptr;
   int (*utilization)(Device, Utilization*) = nullptr;
   int (*memory)(Device, MemoryInfo*) = nullptr;
-  int (*memory2)(Device, MemoryInfo2*) = nullptr;  // from driver 510 on
-  int (*fabric)(Device, FabricInfo*) = nullptr;    // from driver 520 on
+  int (*memory2)(Device, MemoryInfo2*) = nullptr;               // from driver 510 on
+  int (*fabric)(Device, FabricInfo*) = nullptr;                 // from driver 520 on
+  int (*processes)(Device, unsigned*, ProcessInfo*) = nullptr;  // from driver 510 on
   // Drivers before 450 know no MIG.
   int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
   int (*mig_count)(Device, unsigned*) = nullptr;
@@ -95,6 +104,7 @@ struct NvmlLibrary {
       utilization = nullptr;
     if (!find_function(library, "nvmlDeviceGetMemoryInfo_v2", memory2)) memory2 = nullptr;
     if (!find_function(library, "nvmlDeviceGetGpuFabricInfo", fabric)) fabric = nullptr;
+    if (!find_function(library, "nvmlDeviceGetComputeRunningProcesses_v3", processes)) processes = nullptr;
     const bool mig = find_function(library, "nvmlDeviceGetMigMode", mig_mode) &&
                      find_function(library, "nvmlDeviceGetMaxMigDeviceCount", mig_count) &&
                      find_function(library, "nvmlDeviceGetMigDeviceHandleByIndex", mig_handle);
@@ -113,6 +123,14 @@ struct NvmlLibrary {
     if (memory2 != nullptr && memory2(device, &known) == k_success) return known.used;
     MemoryInfo info{};
     return memory(device, &info) == k_success ? std::optional(info.used) : std::nullopt;
+  }
+
+  std::vector<ProcessInfo> processes_on(Device device) const {
+    std::vector<ProcessInfo> infos(k_most_processes);
+    unsigned found = k_most_processes;
+    if (processes == nullptr || processes(device, &found, infos.data()) != k_success) return {};
+    infos.resize(std::min(found, k_most_processes));
+    return infos;
   }
 
   std::string uuid_of(Device device) const {
@@ -157,10 +175,20 @@ struct NvmlLibrary {
 constexpr std::string_view k_gpu = "gpu ";
 constexpr std::string_view k_lost = "lost ";
 constexpr std::string_view k_problem = "problem ";
-constexpr std::string_view k_fabric = "fabric ";  // fabric of the GPU before
-constexpr std::string_view k_use = "use ";        // address, percent or '-', bytes
+constexpr std::string_view k_fabric = "fabric ";    // fabric of the GPU before
+constexpr std::string_view k_use = "use ";          // address, percent or '-', bytes
+constexpr std::string_view k_process = "process ";  // on the GPU before: number, bytes or '-'
 
-std::string describe_use(const NvmlLibrary& library, unsigned index) {
+std::string describe_processes(const NvmlLibrary& library, Device device) {
+  std::string text;
+  for (const ProcessInfo& each : library.processes_on(device)) {
+    text +=
+        fmt::format("{}{} {}\n", k_process, each.pid, each.used == ~0ULL ? "-" : std::to_string(each.used));
+  }
+  return text;
+}
+
+std::string describe_use(const NvmlLibrary& library, unsigned index, bool with_processes) {
   Device device = nullptr;
   PciInfo pci{};
   Utilization use{};
@@ -170,7 +198,8 @@ std::string describe_use(const NvmlLibrary& library, unsigned index) {
   pci.bus_id[sizeof pci.bus_id - 1] = '\0';
   const bool known = library.utilization(device, &use) == k_success;
   return fmt::format("{}{} {} {}\n", k_use, facts::normal_pci_address(pci.bus_id),
-                     known ? std::to_string(use.gpu) : "-", *memory);
+                     known ? std::to_string(use.gpu) : "-", *memory) +
+         (with_processes ? describe_processes(library, device) : "");
 }
 
 std::string describe_gpu(const NvmlLibrary& library, unsigned index) {
@@ -211,14 +240,15 @@ std::string ask_nvml(const std::string& name) {
   return text;
 }
 
-std::string ask_nvml_usage(const std::string& name) {
+std::string ask_nvml_usage(const std::string& name, bool with_processes) {
   NvmlLibrary library;
   unsigned count = 0;
   const bool ready =
       library.load(name).empty() && library.utilization != nullptr && library.init() == k_success &&
       library.count(&count) == k_success;  // NOLINT(clang-analyzer-core.CallAndMessage): as above
   std::string text;
-  for (unsigned i = 0; ready && i < std::min(count, k_most_gpus); ++i) text += describe_use(library, i);
+  for (unsigned i = 0; ready && i < std::min(count, k_most_gpus); ++i)
+    text += describe_use(library, i, with_processes);
   return text;
 }
 
@@ -226,6 +256,11 @@ std::vector<GpuUsage> parse_nvml_usage(std::string_view text) {
   std::vector<GpuUsage> usages;
   for (const std::string& line : split(text, '\n')) {
     const std::vector<std::string> words = split_words(line);
+    if (line.starts_with(k_process) && words.size() == 3 && !usages.empty()) {
+      GpuProcess& process = usages.back().processes.emplace_back();
+      process.pid = static_cast<int>(parse_integer(words[1]).value_or(0));
+      if (const auto memory = parse_integer(words[2])) process.memory = static_cast<std::uint64_t>(*memory);
+    }
     if (!line.starts_with(k_use) || words.size() != 4) continue;
     GpuUsage& usage = usages.emplace_back();
     usage.pci_address = words[1];

@@ -27,13 +27,18 @@ struct NvmlAnswer {
 };
 NvmlAnswer parse_nvml_answer(std::string_view text);
 
+struct GpuProcess {
+  int pid = 0;
+  std::optional<std::uint64_t> memory;  // bytes; nullopt: the driver does not tell
+};
 struct GpuUsage {
   std::string pci_address;
   std::optional<int> percent;  // share of time in which a kernel ran; unknown with MIG instances
   std::uint64_t memory = 0;    // bytes that are used
+  std::vector<GpuProcess> processes;
 };
-// Does as ask_nvml, for the GPUs' current use.
-std::string ask_nvml_usage(const std::string& library);
+// Does as ask_nvml, for the GPUs' current use; with the processes that compute on them if asked for.
+std::string ask_nvml_usage(const std::string& library, bool with_processes = false);
 std::vector<GpuUsage> parse_nvml_usage(std::string_view text);
 
 }  // namespace ddprun::os

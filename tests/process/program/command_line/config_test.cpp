@@ -184,6 +184,7 @@ const std::map<std::string, std::string> k_values{
     {"log-compress", R"("zstd")"},
     {"check", R"("auto")"},
     {"exclude-file", R"("/x")"},
+    {"gpu-release-timeout", R"("20s")"},
     {"report", R"("r.json")"},
     {"events", R"("e.jsonl")"},
     {"metrics", R"("m.prom")"},
@@ -263,6 +264,8 @@ TEST_CASE("options with an optional value mean in a file what they mean on the c
   CHECK(of(R"({"fold": true})").output.fold == output::Folding::on);
   CHECK(of(R"({"fold": false})").output.fold == output::Folding::off);
   CHECK(of(R"({"check": "auto"})").check.automatic);
+  CHECK(of(R"({"gpu-release-timeout": 20, "check": "auto"})").check.release_timeout == Milliseconds{20000});
+  CHECK(of(R"({"check": "auto"})").check.release_timeout == Milliseconds{50000});
 }
 
 TEST_CASE("what a file cannot set is said with the file and what to do") {

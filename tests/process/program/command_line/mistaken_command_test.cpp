@@ -155,6 +155,8 @@ TEST_CASE("an option that does nothing without another one is noticed") {
   CHECK(advice_for({"--on-hang", "stop", "--hang-timeout", "auto", "train.py"}).warnings.empty());
   CHECK(warning_for({"--stage-to", "/tmp", "train.py"}) ==
         "--stage-to has no effect without --stage | add --stage PATH");
+  CHECK(warning_for({"--gpu-release-timeout", "20s", "train.py"}) ==
+        "--gpu-release-timeout has no effect without --check | add --check=auto");
   CHECK(warning_for({"--metrics", "out.txt", "train.py"}) ==
         "--metrics writes out.txt, which Prometheus' textfile collector ignores | it reads files named "
         "*.prom: give "

@@ -1,0 +1,92 @@
+#include "agent/command_look.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "console/log.hpp"
+#include "os/files/slow_files.hpp"
+#include "probes/node_record.hpp"
+
+namespace ddprun::agent {
+
+namespace {
+
+constexpr std::size_t k_most_verdict = 4 * supervise::k_most_check_output;  // escaped as JSON
+
+}  // namespace
+
+void CommandLook::begin(const rendezvous::Stop& stop, bool failed_here) {
+  const plan::NodeProposal& node = *plans_.node;
+  if (query_ || !probes::has_own_check(node) || !(stop.again || failed_here)) return;
+  finding_.reset();
+  question_ = {failed_here ? supervise::CheckFor::failure : supervise::CheckFor::restart, stop.attempt,
+               stop.failure};
+  try {
+    query_ = std::make_unique<probes::ChildQuery>(
+        context_,
+        os::AnsweringChild([this] { return probes::ask_own_check(*plans_.node, snapshot_, question_); },
+                           "run the command of --check-command"),
+        k_most_verdict, node.options.check.limit.value + probes::k_own_check_margin,
+        [this](const std::string& answer, bool) { note(probes::read_verdict(answer)); });
+    workers_.spare(query_->child());
+  } catch (const Error& error) {
+    console::say_notice(error.what(), error.hint());
+  }
+}
+
+void CommandLook::note(const supervise::CommandVerdict& verdict) {
+  drop_query();
+  const std::string& host = plans_.node->host;
+  if (question_.why == supervise::CheckFor::failure) keep(verdict.output);
+  if (verdict.fitness == supervise::Fitness::unknown && !std::exchange(warned_, true))
+    console::say_notice(supervise::describe_broken(verdict, host), supervise::k_broken_hint);
+  if (verdict.fitness == supervise::Fitness::unfit) {
+    finding_ = check::Finding{check::Mark::error,
+                              plans_.node->options.check.command.origin,
+                              {host},
+                              verdict.what,
+                              supervise::k_unfit_hint};
+    if (const auto problem = probes::exclude_node(*plans_.node))
+      console::say_notice(problem->what, problem->hint);
+  }
+  settle();
+}
+
+void CommandLook::keep(const std::string& output) const {
+  const std::string& folder = plans_.node->options.output.logs.value;
+  if (folder.empty() || output.empty()) return;
+  const std::string path =
+      fmt::format("{}/check.{}.attempt{}.txt", folder, plans_.node->host, question_.attempt.value);
+  if (const std::string problem = os::replace_slow_file(path, output); !problem.empty())
+    console::say_notice(fmt::format("cannot write {} on {}: {}", path, plans_.node->host, problem),
+                        "name another folder with --logs");
+}
+
+void CommandLook::settle() {
+  if (query_) return;
+  if (const auto done = std::exchange(done_, nullptr)) done(std::exchange(finding_, std::nullopt));
+}
+
+void CommandLook::when_known(std::function<void(const std::optional<check::Finding>&)> done) {
+  done_ = std::move(done);
+  settle();
+}
+
+void CommandLook::give_up() {
+  drop_query();
+  settle();
+}
+
+void CommandLook::end() {
+  done_ = nullptr;
+  finding_.reset();
+  drop_query();
+}
+
+void CommandLook::drop_query() {
+  if (query_) workers_.spare_no_more(query_->child());
+  query_.reset();
+}
+
+}  // namespace ddprun::agent
