@@ -395,4 +395,10 @@ void Agent::ask_to_stop(int signal) {
   });
 }
 
+void Agent::ask_to_restart(const std::string& drained) {
+  post([this, drained] {
+    if (life_.reaches_coordinator()) send(RestartRequest{1, drained, "ada"});
+  });
+}
+
 }  // namespace ddprun::simulation

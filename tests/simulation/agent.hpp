@@ -72,6 +72,7 @@ class Agent {
   void kill();        // SIGKILL; its reaper kills the workers
   void lose_power();  // with its host
   void ask_to_stop(int signal);
+  void ask_to_restart(const std::string& drained);
   void dial_in(const std::shared_ptr<Dialling>& dialling);
   void end_worker(std::size_t worker, ExitStatus status);
 
@@ -118,6 +119,7 @@ class Agent {
   void handle(const rendezvous::StatusQuestion&) {}
   void handle(const rendezvous::NodeShown&) {}
   void handle(const rendezvous::JobShown&) {}
+  void handle(const rendezvous::RestartReply&) {}
   void handle(const rendezvous::Roster& roster);
   void handle(const rendezvous::Start& start);
   void handle(const rendezvous::Standby&);

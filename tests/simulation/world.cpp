@@ -242,7 +242,12 @@ void World::lose_one_that_returns() {
 }
 
 void World::fault_of_process(Agent& agent) {
-  const int kind = one_loss_ ? 0 : pick(random_, 8);
+  const int kind = one_loss_ ? 0 : pick(random_, 10);
+  if (kind >= 8) {
+    const std::string drained = kind == 8 ? "" : fmt::format("n{}", 1 + pick(random_, launch_.agents));
+    tell(agent.name(), drained.empty() ? "is asked to restart" : "is asked to drain " + drained);
+    return agent.ask_to_restart(drained);
+  }
   if (kind == 7) {
     tell(agent.name(), "gets SIGTERM");
     signalled_ = true;

@@ -25,7 +25,8 @@ enum class EventKind {
   hang,     // a rank hangs
   failed,   // a failure ended the attempt
   restart,  // another attempt follows
-  end       // the job is over
+  end,      // the job is over
+  asked     // a restart was asked for
 };
 
 // A field that does not apply is as it is here, and is left out of the line.

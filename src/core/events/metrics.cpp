@@ -134,7 +134,10 @@ bool JobMetrics::note(const Event& event) {
       trouble_cause_ = "hang";
       return true;
     case EventKind::failed:
-      if (trouble_cause_ != "hang") trouble_cause_ = "not_started";
+      if (trouble_cause_ == "nodes") trouble_cause_ = "not_started";
+      return false;
+    case EventKind::asked:
+      trouble_cause_ = "asked";
       return false;
     case EventKind::restart:
       ++restarts_[cause_of(event)];
@@ -163,9 +166,9 @@ std::string JobMetrics::render() const {
               rendezvous_seconds_);
   text.single("attempts_total", "counter", "How often all workers were started.", attempts_);
   text.single("hangs_total", "counter", "How often ranks were found to hang.", hangs_);
-  text.family(
-      "restarts_total", "counter",
-      "Restarts by the exit code or signal of the worker that failed; else hang, not_started or nodes.");
+  text.family("restarts_total", "counter",
+              "Restarts by the exit code or signal of the worker that failed; else hang, asked, not_started "
+              "or nodes.");
   for (const auto& [cause, count] : restarts_) {
     text.sample(count, fmt::format(",cause=\"{}\"", escape_label(cause)));
   }

@@ -43,7 +43,8 @@ class JobMetrics {
   std::string trouble_cause_ = "nodes";  // cause of a restart that no ending of a worker explains
   double rendezvous_seconds_ = 0;
   double lost_seconds_ = 0;
-  std::map<std::string, int> restarts_;  // number by cause: "exit_code_1", "SIGSEGV", "hang", "nodes"
+  std::map<std::string, int>
+      restarts_;  // number by cause: "exit_code_1", "SIGSEGV", "hang", "asked", "nodes"
 };
 
 // `text`, what render() has made, with what `before`, the file as it is, has of other jobs that still run:

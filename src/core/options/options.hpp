@@ -123,6 +123,8 @@ struct Options {
   std::string output_file;    // -o FILE: where to; empty or "-": as text to standard output
   std::optional<StatusForm> status;   // --status: show what runs here and stop
   bool stacks = false;                // --stacks: show where every rank is and stop
+  bool restart = false;               // --restart: ask a job to start all workers again and stop
+  std::string drain;                  // --drain NODE: the same without that node
   std::optional<Milliseconds> watch;  // --watch: again and again
   std::string metrics_file;           // --metrics FILE: for Prometheus' textfile collector
   bool verbose = false;

@@ -198,7 +198,20 @@ void describe(Fields& fields, lifeline::Output& output) {
   fields.value("host", output.host);
 }
 
+void describe(Fields& fields, RestartRequest& request) {
+  fields.value("number", request.number);
+  fields.optional("drained", request.drained);
+  fields.value("sender", request.sender);
+}
+
 // ---- coordinator to agent
+
+void describe(Fields& fields, RestartReply& reply) {
+  fields.value("number", reply.number);
+  fields.value("accepted", reply.accepted);
+  fields.value("what", reply.what);
+  fields.optional("hint", reply.hint);
+}
 
 void describe(Fields& fields, Refused& refused) {
   fields.value("reason", refused.reason);
@@ -263,6 +276,7 @@ void describe(Fields& fields, Finish& finish) {
   fields.value("others", finish.others, k_max_further_failures, describe_further_failure);
   fields.value("remarks", finish.remarks, k_max_remarks);
   fields.value("report_here", finish.report_here);
+  fields.optional("drained", finish.drained);
 }
 
 template <class Message>
@@ -288,7 +302,8 @@ constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
                                    Kind<RosterTaken>{"roster_taken", describe},
                                    Kind<Modules>{"modules", describe},
                                    Kind<Alive>{"alive", describe},
-                                   Kind<lifeline::Output>{"output", describe}};
+                                   Kind<lifeline::Output>{"output", describe},
+                                   Kind<RestartRequest>{"restart_request", describe}};
 constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Probe>{"probe", describe},
                                          Kind<ClientQuestion>{"client_question", describe},
@@ -302,7 +317,8 @@ constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<AliveQuestion>{"alive_question", describe},
                                          Kind<Warn>{"warn", describe},
                                          Kind<Stop>{"stop", describe},
-                                         Kind<Finish>{"finish", describe}};
+                                         Kind<Finish>{"finish", describe},
+                                         Kind<RestartReply>{"restart_reply", describe}};
 
 template <class Message, class Kinds>
 std::string encode_any(Message message, const Kinds& kinds) {

@@ -37,6 +37,7 @@ constexpr AgentRow k_agent_rows[] = {
     {"a list of modules",      {late,     late,   late,   taken,  taken,   late},  wrong},
     {"a sign of life",         {taken,    taken,  taken,  taken,  taken,   late},  wrong},
     {"a stream of output",     {wrong,    wrong,  wrong,  wrong,  wrong,   wrong}, taken},
+    {"a request to restart",   {taken,    taken,  taken,  taken,  taken,   late},  late},
     // clang-format on
 };
 static_assert(std::size(k_agent_rows) == std::variant_size_v<AgentMessage>);
@@ -64,6 +65,7 @@ constexpr CoordinatorRow k_coordinator_rows[] = {
     {"a warning of the end",                 {wrong, taken,  wrong, wrong}},
     {"a stop",                               {wrong, taken,  wrong, wrong}},
     {"the end",                              {taken, taken,  taken, taken}},
+    {"a reply about a restart",              {taken, taken,  taken, taken}},
     // clang-format on
 };
 static_assert(std::size(k_coordinator_rows) == std::variant_size_v<CoordinatorMessage>);

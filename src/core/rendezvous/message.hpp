@@ -17,6 +17,7 @@
 #include "plan/world_plan.hpp"
 #include "rendezvous/client_questions.hpp"
 #include "rendezvous/lifeline.hpp"
+#include "rendezvous/restart_request.hpp"
 #include "rendezvous/roster.hpp"
 #include "staging/tree.hpp"
 #include "status/job_status.hpp"
@@ -246,13 +247,15 @@ struct Finish {
   supervise::UsedRestarts restarts{};            // also never sent to another host
   std::vector<supervise::Hang> hangs{};          // also never sent to another host
   std::vector<supervise::KilledRanks> killed{};  // in the last attempt; also never sent to another host
+  bool drained = false;                          // the receiver's host: its name is for --exclude-file
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
 using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest,
                                   ClientVerdict, Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion,
-                                  RosterTaken, Modules, Alive, lifeline::Output>;
-using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown,
-                                        Roster, Start, Standby, Modules, AliveQuestion, Warn, Stop, Finish>;
+                                  RosterTaken, Modules, Alive, lifeline::Output, RestartRequest>;
+using CoordinatorMessage =
+    std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Start, Standby,
+                 Modules, AliveQuestion, Warn, Stop, Finish, RestartReply>;
 
 }  // namespace ddprun::rendezvous

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/error.hpp"
 #include "console/log.hpp"
 #include "os/files/slow_files.hpp"
 #include "probes/node_record.hpp"

@@ -65,9 +65,9 @@ void CoordinatorLink::send_if_linked(rendezvous::AgentMessage message) {
   if (link_ && parts_.life.linked()) link_->send(std::move(message));
 }
 
-bool CoordinatorLink::ask_for_job(bool stacks) {
+bool CoordinatorLink::ask(rendezvous::AgentMessage question) {
   if (!link_ || !parts_.life.reaches_coordinator()) return false;
-  link_->send(rendezvous::JobQuestion{stacks});
+  link_->send(std::move(question));
   return true;
 }
 

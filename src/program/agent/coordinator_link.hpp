@@ -63,7 +63,7 @@ class CoordinatorLink {
   void send(rendezvous::AgentMessage message) { link_->send(std::move(message)); }
   // Sends the message, or drops it if there is no coordinator at the moment.
   void send_if_linked(rendezvous::AgentMessage message);
-  bool ask_for_job(bool stacks);  // false: no coordinator can be asked now
+  bool ask(rendezvous::AgentMessage question);  // false: no coordinator can be asked now
 
   bool coordinates() const { return coordinator_ != nullptr; }
   net::CoordinatorService* coordinator() const { return coordinator_; }  // nullptr: it is elsewhere

@@ -20,6 +20,7 @@
 #include "os/system_failure.hpp"
 #include "plan/master_variables.hpp"
 #include "plan/worker_env.hpp"
+#include "probes/node_record.hpp"
 #include "rendezvous/address_choice.hpp"
 #include "supervise/report.hpp"
 #include "supervise/store_use.hpp"
@@ -56,6 +57,11 @@ supervise::AgentLifecycle::Limits limits_of(const options::Options& options) {
   supervise::AgentLifecycle::Limits limits;
   limits.others_go_on = options::outlives_nodes(options);
   return limits;
+}
+
+std::string name_user(const facts::Snapshot& snapshot) {
+  const auto name = facts::find_variable(snapshot, "USER");
+  return name && !name->empty() ? printable(*name, 64) : fmt::format("user {}", ::geteuid());
 }
 
 std::optional<supervise::AgentLifecycle::OwnFailure> own_failure(
@@ -102,6 +108,8 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
                  {[this](const rendezvous::lifeline::Signal& signal) { on_told_signal(signal); },
                   [this](const std::string& why) { lose_front_end(why); }}),
       status_(context_, plans_, workers_, began_),
+      restarts_(context_, name_user(snapshot), plans_.node->host,
+                [this](rendezvous::AgentMessage message) { return link_.ask(std::move(message)); }),
       hangs_(context_, plans_, snapshot_.host, status_,
              [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       standbys_(context_, plans_, expected, snapshot_.host, workers_,
@@ -183,6 +191,7 @@ int Driver::run() {
   if (only_tells_) limit_telling();
   link_.join();
   status_.serve([this](bool stacks) { on_status_asked(stacks); });
+  restarts_.serve();
   while (!context_.stopped()) run_handlers();
   stage_.end();
   return life_.exit_code();
@@ -240,7 +249,8 @@ void Driver::on_status_asked(bool stacks) {
   const auto show_this_host = [this, stacks] {
     status_.show_this_host(link_.coordinator_host(), life_.ending(), stacks);
   };
-  link_.ask_for_job(stacks) ? status_.wait_for_job(stacks, show_this_host) : show_this_host();
+  link_.ask(rendezvous::JobQuestion{stacks}) ? status_.wait_for_job(stacks, show_this_host)
+                                             : show_this_host();
 }
 
 void Driver::show_hang(const status::Verdict& verdict) {
@@ -316,6 +326,10 @@ void Driver::handle(const rendezvous::Finish& end) {
   node_look_.end();
   command_look_.end();
   hangs_.end_attempt();
+  if (end.drained) {
+    if (const auto problem = probes::exclude_node(*plans_.node))
+      console::say_notice(problem->what, problem->hint);
+  }
   rendezvous::Finish finish = end;
   if (finish.report_here) explain_end(finish);
   finish.hangs = hangs_shown_;

@@ -21,6 +21,7 @@
 #include "agent/node_look.hpp"
 #include "agent/plans.hpp"
 #include "agent/requeue.hpp"
+#include "agent/restart_service.hpp"
 #include "agent/stage_keeper.hpp"
 #include "agent/standby_keeper.hpp"
 #include "agent/status_service.hpp"
@@ -67,6 +68,7 @@ class Driver {
   void handle(const rendezvous::StatusQuestion& question);
   void handle(const rendezvous::NodeShown& shown) { status_.note(shown); }
   void handle(const rendezvous::JobShown& shown) { status_.show(shown); }
+  void handle(const rendezvous::RestartReply& reply) { restarts_.note(reply); }
   void handle(const rendezvous::Roster& roster) { link_.note(roster); }
   void handle(const rendezvous::Start& start);
   void on_staged();
@@ -159,6 +161,7 @@ class Driver {
   CoordinatorLink link_;
   FrontEndLink front_end_;
   StatusService status_;
+  RestartService restarts_;
   HangSearch hangs_;
   StandbyKeeper standbys_;
   NodeLook node_look_;

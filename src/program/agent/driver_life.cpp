@@ -60,15 +60,16 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
       action.attempt,           endings_.further(told_failure_), endings_.stopped_ranks(),
       workers_.made_progress(), endings_.finished_ranks(),       endings_.finished_ago(),
       std::move(killed)};
-  const auto send = [this, stopped](const std::optional<check::Finding>& finding) mutable {
+  const auto send = [this, stopped](const std::optional<check::Finding>& finding) {
+    rendezvous::Stopped message = stopped;
     if (finding) {
-      stopped.unfit = finding->subject + ": " + finding->what;
-      stopped.remedy = finding->fix;
+      message.unfit = finding->subject + ": " + finding->what;
+      message.remedy = finding->fix;
     }
-    link_.send(std::move(stopped));
+    link_.send(std::move(message));
   };
   node_look_.when_known([this, send](const std::optional<check::Finding>& finding) {
-    command_look_.when_known([finding, send](const std::optional<check::Finding>& other) mutable {
+    command_look_.when_known([finding, send](const std::optional<check::Finding>& other) {
       send(finding ? finding : other);
     });
   });
@@ -126,6 +127,7 @@ void Driver::part(std::optional<Milliseconds> limit) {
   link_.finish();
   end_warm_up();
   status_.end();
+  restarts_.end();
   store_.close();
   const bool waits = life_.lets_coordinator_end_first();
   if (!waits) signals_.leave();

@@ -19,9 +19,9 @@ namespace {
 constexpr std::array<std::string_view, 3> k_looking{"dry-run", "capture", "snapshot"};
 
 // Options that start no workers: those above and others.
-constexpr std::array<std::string_view, 12> k_showing{"dry-run", "capture",  "snapshot", "print-config",
-                                                     "help",    "help-all", "version",  "completion",
-                                                     "status",  "stacks",   "timeline", "watch"};
+constexpr std::array<std::string_view, 14> k_showing{
+    "dry-run",    "capture", "snapshot", "print-config", "help",  "help-all", "version",
+    "completion", "status",  "stacks",   "timeline",     "watch", "restart",  "drain"};
 
 std::string first_word(const char* words) {
   const std::vector<std::string> all = split_words(words);
@@ -144,7 +144,6 @@ constexpr Habit k_habits[] = {
     {"--main-process-port", k_port},
     {"--port", k_port},
     {"--local-rank", k_local_rank},
-    {"--restart", k_restarts},
     {"--restarts", k_restarts},
     {"--retries", k_restarts},
     {"-x", k_variables},

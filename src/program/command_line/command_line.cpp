@@ -258,6 +258,7 @@ void settle_program(Draft& draft) {
   }
   const bool runs_nothing = options.print_config || options.check.wanted || !options.capture_file.empty() ||
                             !options.timeline_file.empty() || options.status || options.stacks ||
+                            options.restart || !options.drain.empty() ||
                             options.dry_run != options::DryRun::off;
   if (options.command.empty() && !runs_nothing) {
     throw UsageError("there is no script to run", "write it after the options, as in ddprun train.py");
@@ -366,6 +367,7 @@ void settle_output(Draft& draft, const facts::Environment& environment) {
 
 void settle(Draft& draft, const facts::Environment& environment) {
   refuse_together(draft, "verbose", "quiet");
+  refuse_together(draft, "restart", "drain");
   refuse_together(draft, "capture", "snapshot");
   refuse_together(draft, "use-env", "no-use-env");
   refuse_together(draft, "gpus-per-worker", "workers-per-gpu");
@@ -392,6 +394,15 @@ void settle(Draft& draft, const facts::Environment& environment) {
   settle_program(draft);
 }
 
+// One word names the job. More are a script of who means --max-restarts.
+void judge_job_words(const Draft& draft) {
+  if (draft.command.size() < 2) return;
+  throw UsageError(
+      fmt::format("unexpected argument {} after {} {}", printable(draft.command[1]),
+                  draft.restart ? "--restart" : "--drain", printable(draft.command.front())),
+      "give one job id or process id; --max-restarts N sets how often a failed job is restarted");
+}
+
 // The words after the options are a script, but for options that use them otherwise.
 void judge_command(Draft& draft, const TypedWords& typed) {
   if (draft.command.empty()) return;
@@ -400,6 +411,7 @@ void judge_command(Draft& draft, const TypedWords& typed) {
                                  printable(draft.command.front()), printable(draft.timeline_file)),
                      fmt::format("the file to write follows -o: -o {}", printable(draft.command.front())));
   }
+  if (draft.restart || !draft.drain.empty()) return judge_job_words(draft);
   if (draft.status || draft.stacks) return;
   refuse_mistaken_command(draft, typed);
   if (auto notice = find_behind_script(draft, typed)) draft.warnings.push_back(std::move(*notice));

@@ -189,14 +189,14 @@ void refuse_dash(const std::string& word) {
 
 // Options that scripts often have themselves, so that their names say nothing about whom they are meant for.
 constexpr std::string_view k_of_scripts[] = {
-    "bind",     "capture",     "check",        "container", "dry-run", "event-log-handler",
-    "events",   "fold",        "gather",       "gpus",      "grow",    "help",
-    "hosts",    "label",       "logs",         "launcher",  "log-dir", "metrics",
-    "module",   "output",      "quiet",        "ranks",     "report",  "requeue",
-    "role",     "scheduler",   "site",         "snapshot",  "spares",  "stacks",
-    "stage",    "standby",     "start-method", "status",    "store",   "strict",
-    "timeline", "timestamps",  "topology",     "verbose",   "version", "watch",
-    "nic",      "exclude-file"};
+    "bind",     "capture",      "check",        "container", "dry-run", "event-log-handler",
+    "events",   "fold",         "gather",       "gpus",      "grow",    "help",
+    "hosts",    "label",        "logs",         "launcher",  "log-dir", "metrics",
+    "module",   "output",       "quiet",        "ranks",     "report",  "requeue",
+    "role",     "scheduler",    "site",         "snapshot",  "spares",  "stacks",
+    "stage",    "standby",      "start-method", "status",    "store",   "strict",
+    "timeline", "timestamps",   "topology",     "verbose",   "version", "watch",
+    "nic",      "exclude-file", "restart",      "drain"};
 
 bool is_of_scripts(std::string_view name) {
   return std::ranges::find(k_of_scripts, name) != std::end(k_of_scripts);

@@ -313,6 +313,13 @@ constexpr OptionEntry k_looking_and_about[] = {
            "show where every rank of your jobs on this host is, or of one JOB or PID: collective and Python stack",
            [](Draft& draft, const Given&) {
   draft.stacks = true; }),
+      flag("restart", own, looking, "start all workers again of your job on this host, or of one JOB or PID",
+           [](Draft& draft, const Given&) {
+  draft.restart = true; }),
+      value("drain", "NODE", own, looking,
+            "do the same without NODE: a spare, or the other nodes of MIN:MAX, take its place",
+            [](Draft& draft, const Given& given) {
+  draft.drain = text_from(given, "names no node", "give the name of a host of the job"); }),
       optional_value("watch", "TIME", "", own, looking,
                   "with --status: repeat every TIME (default: 2s) until the job ends",
                   [](Draft& draft, const Given& given) {

@@ -15,6 +15,7 @@
 #include "console/print.hpp"
 #include "os/status_socket.hpp"
 #include "os/terminal/terminal.hpp"
+#include "rendezvous/codec.hpp"
 #include "status/job_status.hpp"
 #include "status/verdict.hpp"
 
@@ -22,8 +23,9 @@ namespace ddprun::commands {
 
 namespace {
 
-constexpr Milliseconds k_answer_limit{8000};  // above an agent's for its coordinator
-constexpr Milliseconds k_look{1000};          // between the two looks that CPU use is measured by
+constexpr Milliseconds k_answer_limit{8000};    // above an agent's for its coordinator
+constexpr Milliseconds k_restart_limit{11000};  // above the server's for a client
+constexpr Milliseconds k_look{1000};            // between the two looks that CPU use is measured by
 constexpr const char* k_clear = "\x1b[H\x1b[J";
 
 using Jobs = std::vector<status::JobStatus>;
@@ -132,6 +134,25 @@ void tell_silent(const std::string& name, const std::vector<std::string>& silent
               "ddprun --status alone shows all of them");
 }
 
+// Returns the one job; several processes here may belong to it.
+const status::JobStatus& find_only_job(const Jobs& jobs, const std::string& host) {
+  std::vector<std::string> named{fmt::format("{} (pid {})", printable(jobs.front().job), jobs.front().pid)};
+  for (const status::JobStatus& job : jobs) {
+    if (job.launch_id != jobs.front().launch_id)
+      named.push_back(fmt::format("{} (pid {})", printable(job.job), job.pid));
+  }
+  if (named.size() == 1) return jobs.front();
+  throw Error(fmt::format("several jobs on {} could be meant: {}", host, join(named, ", ")),
+              "name one of them by its process id");
+}
+
+std::optional<rendezvous::RestartReply> parse_reply(const std::string& text) {
+  const auto decoded = rendezvous::decode_coordinator_message(text);
+  const auto* const message = std::get_if<rendezvous::CoordinatorMessage>(&decoded);
+  const auto* const reply = message ? std::get_if<rendezvous::RestartReply>(message) : nullptr;
+  return reply ? std::optional(*reply) : std::nullopt;
+}
+
 }  // namespace
 
 int show_jobs(const options::Options& options, const std::string& host) {
@@ -161,6 +182,28 @@ int show_stacks(const options::Options& options, const std::string& host) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     console::print_text((i > 0 ? "\n" : "") + status::render_stacks(jobs[i]));
   }
+  return 0;
+}
+
+int restart_job(const options::Options& options, const std::string& host) {
+  const std::string name = options.command.empty() ? "" : options.command.front();
+  const auto [jobs, silent] = ask_for_status(name);
+  if (jobs.empty()) fail_to_find(name, silent, host);
+  const status::JobStatus& job = find_only_job(jobs, host);
+  std::vector<std::string> sockets = os::list_status_sockets(os::Asks::restart);
+  std::erase_if(sockets, [&](const std::string& each) {
+    return os::process_of_status_socket(each) != std::to_string(job.pid);
+  });
+  const rendezvous::RestartRequest request{0, options.drain};
+  const std::string text = rendezvous::encode(request).substr(rendezvous::k_frame_header);
+  const os::StatusAnswers answers = os::ask_status_sockets(sockets, k_restart_limit, text);
+  const auto reply = answers.texts.empty() ? std::nullopt : parse_reply(answers.texts.front());
+  if (!reply) {
+    throw Error(fmt::format("the coordinator of job {} did not answer", printable(job.job)),
+                "the job may restart nevertheless: ddprun --status shows its attempt");
+  }
+  if (!reply->accepted) throw Error(fmt::format("job {}: {}", printable(job.job), reply->what), reply->hint);
+  console::print_text(fmt::format("job {}: {}\n", printable(job.job), reply->what));
   return 0;
 }
 

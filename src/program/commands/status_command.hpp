@@ -1,4 +1,4 @@
-// --status, --stacks: asks the ddprun processes of this user on this host how their jobs are.
+// --status, --stacks, --restart, --drain: asks the ddprun processes of this user on this host.
 #pragma once
 
 #include <string>
@@ -12,5 +12,7 @@ namespace ddprun::commands {
 int show_jobs(const options::Options& options, const std::string& host);
 // Does the same for --stacks: shows where the ranks are, once.
 int show_stacks(const options::Options& options, const std::string& host);
+// Asks one job to restart or to drain a node, and prints what follows. Throws Error if it declines.
+int restart_job(const options::Options& options, const std::string& host);
 
 }  // namespace ddprun::commands

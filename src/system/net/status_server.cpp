@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <set>
@@ -55,12 +56,7 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void answer(const std::string& text) {
-    for (const auto& client : std::exchange(waiting_, {})) {
-      client->text = text;
-      boost::asio::async_write(
-          client->socket, boost::asio::buffer(client->text),
-          [self = shared_from_this(), client](const Code&, std::size_t) { self->drop(client); });
-    }
+    for (const auto& client : std::exchange(waiting_, {})) answer(client, text);
   }
 
   bool listens() const { return acceptor_.is_open(); }
@@ -75,6 +71,31 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
     std::string text;
   };
   using ClientPointer = std::shared_ptr<Client>;
+
+  void answer(const ClientPointer& client, const std::string& text) {
+    client->text = text;
+    boost::asio::async_write(
+        client->socket, boost::asio::buffer(client->text),
+        [self = shared_from_this(), client](const Code&, std::size_t) { self->drop(client); });
+  }
+
+  void read_request(const ClientPointer& client) {
+    client->text.resize(k_longest_request);
+    boost::asio::async_read(client->socket, boost::asio::buffer(client->text),
+                            [self = shared_from_this(), client](const Code& error, std::size_t length) {
+                              if (!self->clients_.contains(client)) return;
+                              if (error != boost::asio::error::eof) return self->drop(client);
+                              self->take_request(client, client->text.substr(0, length));
+                            });
+  }
+
+  void take_request(const ClientPointer& client, const std::string& request) {
+    hooks_.requested(client->socket.native_handle(), request,
+                     [weak = weak_from_this(), client](const std::string& text) {
+                       const auto self = weak.lock();
+                       if (self && self->clients_.contains(client)) self->answer(client, text);
+                     });
+  }
 
   void accept() {
     acceptor_.async_accept([self = shared_from_this()](const Code& error, Local::socket socket) {
@@ -98,6 +119,7 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
     const auto client = std::make_shared<Client>(std::move(socket));
     clients_.insert(client);
     call_after(client->timer, k_client_limit, [self = shared_from_this(), client] { self->drop(client); });
+    if (hooks_.requested) return read_request(client);
     waiting_.push_back(client);
     if (waiting_.size() == 1) hooks_.asked();
   }

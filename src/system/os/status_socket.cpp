@@ -19,7 +19,10 @@ namespace ddprun::os {
 
 namespace {
 
-std::string_view prefix_of(Asks asks) { return asks == Asks::stacks ? "ddprun/stacks/" : "ddprun/status/"; }
+std::string_view prefix_of(Asks asks) {
+  if (asks == Asks::restart) return "ddprun/restart/";
+  return asks == Asks::stacks ? "ddprun/stacks/" : "ddprun/status/";
+}
 constexpr std::size_t k_largest_table = std::size_t{64} << 20;
 constexpr std::size_t k_largest_answer = std::size_t{64} << 20;
 
@@ -30,11 +33,11 @@ struct Asked {
   bool complete = false;
 };
 
-std::optional<uid_t> peer_of(int descriptor) {
+std::optional<ucred> peer_of(int descriptor) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
-  return peer.uid;
+  return peer;
 }
 
 Fd connect_to_any(const std::string& name) {
@@ -63,6 +66,12 @@ bool read_some(Asked& asked) {
   return length > 0 && asked.answer.size() < k_largest_answer;
 }
 
+// Sends a request, which is short and fits into the socket's buffer, and its end.
+bool send_request(const Fd& socket, const std::string& request) {
+  const ssize_t sent = ::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL);
+  return sent == static_cast<ssize_t>(request.size()) && ::shutdown(socket.get(), SHUT_WR) == 0;
+}
+
 }  // namespace
 
 std::string status_socket_name(int pid, Asks asks) {
@@ -71,7 +80,14 @@ std::string status_socket_name(int pid, Asks asks) {
 
 bool is_of_this_user(int descriptor) {
   const auto peer = peer_of(descriptor);
-  return peer && (*peer == ::geteuid() || *peer == 0);
+  return peer && (peer->uid == ::geteuid() || peer->uid == 0);
+}
+
+std::string describe_peer(int descriptor, const std::string& own) {
+  const auto peer = peer_of(descriptor);
+  if (!peer) return own;
+  const std::string name = peer->uid == ::geteuid() ? own : "root";
+  return peer->pid > 0 ? fmt::format("{} (pid {})", name, peer->pid) : name;
 }
 
 std::string process_of_status_socket(const std::string& name) {
@@ -82,7 +98,8 @@ std::string process_of_status_socket(const std::string& name) {
 std::optional<unsigned> find_other_owner(const std::string& name) {
   const Fd socket = connect_to_any(name);
   const auto peer = socket ? peer_of(socket.get()) : std::nullopt;
-  return peer && *peer != ::geteuid() && *peer != 0 ? peer : std::nullopt;
+  if (!peer || peer->uid == ::geteuid() || peer->uid == 0) return std::nullopt;
+  return peer->uid;
 }
 
 std::vector<std::string> parse_status_sockets(std::string_view table, unsigned user, Asks asks) {
@@ -100,12 +117,15 @@ std::vector<std::string> list_status_sockets(Asks asks) {
                               asks);
 }
 
-StatusAnswers ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit) {
+StatusAnswers ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit,
+                                 const std::string& request) {
   const TimePoint deadline = std::chrono::steady_clock::now() + limit;
   std::vector<Asked> asked;
   StatusAnswers answers;
   for (const std::string& name : names) {
-    if (Fd socket = connect_to(name)) asked.push_back({name, std::move(socket), {}});
+    Fd socket = connect_to(name);
+    if (socket && (request.empty() || send_request(socket, request)))
+      asked.push_back({name, std::move(socket), {}});
   }
   while (!asked.empty()) {
     const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());

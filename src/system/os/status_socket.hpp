@@ -13,7 +13,7 @@
 namespace ddprun::os {
 
 // Subjects of questions, each with a socket of its own.
-enum class Asks { status, stacks };
+enum class Asks { status, stacks, restart };
 
 // Returns the name without the null byte in front: "ddprun/status/1000/4711".
 std::string status_socket_name(int pid, Asks asks = Asks::status);
@@ -26,17 +26,23 @@ std::optional<unsigned> find_other_owner(const std::string& name);
 // Reports whether the other end of a connected unix socket is this user's, or root's.
 bool is_of_this_user(int descriptor);
 
+// Names the user and the process at the other end of a connected unix socket: "ada (pid 123)". `own`: this
+// process' user. Without the process where it is in another namespace.
+std::string describe_peer(int descriptor, const std::string& own);
+
 // Returns the names of all processes of this user that can be asked on this host.
 std::vector<std::string> list_status_sockets(Asks asks = Asks::status);
 // Parses the names among the lines of /proc/net/unix.
 std::vector<std::string> parse_status_sockets(std::string_view table, unsigned user,
                                               Asks asks = Asks::status);
 
-// Answers of all of them, asked at once; those of other users are left out.
+// Answers of all of them, asked at once; those of other users are left out. Each gets the request, if there
+// is one.
 struct StatusAnswers {
   std::vector<std::string> texts;
   std::vector<std::string> silent;  // the names of those that did not answer within `limit`
 };
-StatusAnswers ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit);
+StatusAnswers ask_status_sockets(const std::vector<std::string>& names, Milliseconds limit,
+                                 const std::string& request = {});
 
 }  // namespace ddprun::os

@@ -64,7 +64,11 @@ TEST_CASE("hangs are counted, also those that are only reported, and name the ca
   metrics.note(at(1005, EventKind::attempt));
   metrics.note(at(1006, EventKind::failed));
   metrics.note(at(1007, EventKind::restart));
-  for (const char* cause : {"hang", "nodes", "not_started"})
+  metrics.note(at(1008, EventKind::attempt));
+  metrics.note(at(1009, EventKind::asked));
+  metrics.note(at(1010, EventKind::failed));  // of a worker that was being stopped
+  metrics.note(at(1011, EventKind::restart));
+  for (const char* cause : {"hang", "nodes", "not_started", "asked"})
     CHECK(has(metrics.render(), std::string("ddprun_restarts_total{job=\"\",cause=\"") + cause + "\"} 1"));
 }
 

@@ -138,7 +138,9 @@ std::vector<AgentMessage> agent_messages() {
       Join{plain, "0.1.0", "10.0.0.1", 4, {}, Survivor{some_roster(), {0, 2}}},
       JobQuestion{},
       JobQuestion{true},
-      RosterTaken{3}};
+      RosterTaken{3},
+      RestartRequest{1, "n3", "ada (pid 123) on n1"},
+      RestartRequest{2, {}, "root on n1"}};
 }
 
 status::JobStatus some_job() {
@@ -158,6 +160,8 @@ std::vector<CoordinatorMessage> coordinator_messages() {
   supervise::Cause cause;
   cause.kind = supervise::Cause::Kind::worker_failed;
   cause.failure = some_failure();
+  Finish drained{{supervise::Cause::Kind::agent_lost, {}, 0, "n3", "n3 is drained"}, {}, {}, false};
+  drained.drained = true;
   return {Refused{"no place", "start once"},
           Probe{{"10.0.0.1"}, 20480},
           ClientQuestion{{"10.0.0.77", 4711, "10.0.0.1", 29500}, options::StoreAccess::host},
@@ -178,7 +182,10 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           Stop{{1}, 64, true},
           Stop{{1}, 15, false, true},
           Finish{cause, {some_failure()}, {"lost n3"}, true},
-          Finish{{supervise::Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false}};
+          Finish{{supervise::Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false},
+          drained,
+          RestartReply{1, true, "all workers start again without n3"},
+          RestartReply{2, false, "n9 is not a node of this job", "the nodes of the job: n1, n2"}};
 }
 
 std::vector<std::string> payloads_of(FrameReader& reader) {

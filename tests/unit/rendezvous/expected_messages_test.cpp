@@ -55,6 +55,8 @@ TEST_CASE(
   CHECK(judged(StatusAnswer{}) == "TTTTTL");
   CHECK(judged(Stuck{{3}}) == "WWWWTL");
   CHECK(judged(JobQuestion{}) == "TTTTTL");
+  CHECK(judged(RestartRequest{}) == "TTTTTL");
+  CHECK(judged(RestartReply{}) == "TTTT");
   CHECK(judged(Alive{}) == "TTTTTL");
   CHECK(judged(AliveQuestion{}) == "TTTT");
   CHECK(judged(Probed{}) == "WTLLLL");

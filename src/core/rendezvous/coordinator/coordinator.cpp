@@ -82,10 +82,15 @@ void Coordinator::drop(ConnectionId connection, const std::string& why, Connecti
   const AgentIndex agent = found->second;
   const std::string sentence = fmt::format("lost {}: {}", name_of(agent), why);
   if (end == ConnectionEnd::broken && may_run_workers(agent)) killed_at_ = now + k_killing;
+  forget(agent, sentence, end == ConnectionEnd::ended, now);
+}
+
+void Coordinator::forget(AgentIndex agent, const std::string& sentence, bool ended, TimePoint now) {
+  status_round_.drop(*members_.at(agent).connection);
+  answers_.drop(*members_.at(agent).connection);
   members_.leave(agent, sentence);
-  quorum_.note_left(agent, end == ConnectionEnd::ended);
-  status_round_.drop(connection);
-  answers_.drop(connection);
+  quorum_.note_left(agent, ended);
+  requests_.drop(agent);
   lose(agent, sentence, now);
 }
 
@@ -440,7 +445,7 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
   note_ended(members_.here().at(connection), stopped);
   of(connection).stopped = true;
   progressed_ |= stopped.progressed;
-  if (stopped.unfit.empty() || !let_go(connection, stopped, now)) check_stopped(now);
+  if (!let_go(connection, stopped, now)) check_stopped(now);
 }
 
 void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now) {

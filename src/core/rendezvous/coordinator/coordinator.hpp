@@ -24,15 +24,14 @@
 // (supervise/root_cause.hpp), then the first, and of those with the same `now` the lowest rank. A failure
 // that was going to be answered with a restart gives way to a lost agent or a signal, since these end the
 // job; it stays in the report. A signal that comes when all agents have succeeded changes nothing. Messages
-// about an attempt that is over are late and ignored; who sends what no ddprun sends in that state is lost
-// (expected_messages.hpp).
+// about an attempt that is over are ignored; who sends what none sends then is lost (expected_messages.hpp).
 //
 // Which agents take part is chosen for each attempt (membership.hpp). Of a fixed number of nodes one that is
 // lost after Start ends the job, or is waited for if it may return. With MIN:MAX or spares all start again
-// with those that are here, as when one comes; that spends no restart, and a failure beside it counts as
-// caused by it. One that has not stopped its workers in time still ends the job: they might run on.
-// All are told of the others (roster.hpp). Of a split network only a majority goes on (quorum.hpp). One that
-// takes over begins the next attempt once no worker of the last one runs any more.
+// with those that are here, as when one comes or is drained; that spends no restart, as a --restart does not,
+// and a failure beside it counts as caused by it. One that has not stopped its workers in time still ends the
+// job. Of a split network only a majority goes on (quorum.hpp, roster.hpp). One that takes over begins the
+// next attempt once no worker of the last one runs any more.
 // An agent that keeps its connection but does not answer is lost once others wait for it alone (answers.hpp).
 // Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
 #pragma once
@@ -49,6 +48,7 @@
 #include "rendezvous/coordinator/coordinator_action.hpp"
 #include "rendezvous/coordinator/coordinator_agent.hpp"
 #include "rendezvous/coordinator/hangs.hpp"
+#include "rendezvous/coordinator/restart_requests.hpp"
 #include "rendezvous/coordinator/status_round.hpp"
 #include "rendezvous/coordinator_settings.hpp"
 #include "rendezvous/expected_messages.hpp"
@@ -101,6 +101,10 @@ class Coordinator {
   void handle(ConnectionId connection, const EarlyExit& early, TimePoint now);
   void handle(ConnectionId connection, const JobQuestion& question, TimePoint now);
   void handle(ConnectionId connection, const Modules& modules, TimePoint now);
+  void handle(ConnectionId connection, const RestartRequest& request, TimePoint now);
+  RestartReply judge_request(const std::string& host, const std::vector<AgentIndex>& places) const;
+  void drain(const std::vector<AgentIndex>& places, const std::string& sender, TimePoint now);
+  void part_with(AgentIndex agent, const std::string& sentence, TimePoint now, bool drained = false);
   void ask(TimePoint now);  // sends what StatusRound wants asked
   void end_round(TimePoint now);
   status::JobStatus job_status();
@@ -112,7 +116,6 @@ class Coordinator {
   std::optional<TimePoint> status_due() const;
   std::string describe_waiting(TimePoint now) const;
   std::string describe_phase() const;
-
   std::string disagreement(const Join& join) const;
   void refuse_late(ConnectionId connection, const Join& join);
   void refuse(ConnectionId connection, std::string reason, std::string hint);
@@ -124,7 +127,6 @@ class Coordinator {
   bool enough_nodes() const;
   bool all_came() const { return members_.here().size() + without_.size() >= agents_.size(); }
   bool does_without(ConnectionId connection, const Join& join, TimePoint now);
-  void dismiss(ConnectionId connection, const Join& join);
   bool let_go(ConnectionId connection, const Stopped& stopped, TimePoint now);
   void choose_participants();
   void stand_by(AgentIndex agent);
@@ -158,6 +160,7 @@ class Coordinator {
   AgentIndex owner_of_rank_zero() const;
   void begin_stop(Stop stop, TimePoint now);
   void drop(ConnectionId connection, const std::string& why, ConnectionEnd end, TimePoint now);
+  void forget(AgentIndex agent, const std::string& sentence, bool ended, TimePoint now);
   bool may_run_workers(AgentIndex agent) const;
   void expel(ConnectionId connection, const std::string& why, TimePoint now);
   bool check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now);
@@ -207,7 +210,6 @@ class Coordinator {
   Agent& of(ConnectionId connection) { return at(members_.here().at(connection)); }
   const plan::Announcement& announced(AgentIndex agent) const { return *members_.at(agent).announcement; }
   void send(AgentIndex agent, CoordinatorMessage message);
-
   CoordinatorSettings settings_;
   State state_ = State::gathering;
   // Reports whether every agent is done. The first `done` agents stay so and are not looked at again.
@@ -216,7 +218,6 @@ class Coordinator {
     while (done < agents_.size() && is_done(AgentIndex{static_cast<int>(done)})) ++done;
     return done == agents_.size();
   }
-
   Membership members_;
   Quorum quorum_;
   std::optional<Gathering> takeover_;                       // under way
@@ -225,6 +226,7 @@ class Coordinator {
   ClientQuestions questions_;
   StatusRound status_round_;
   Hangs hangs_;
+  RestartRequests requests_;
   Answers answers_;
   Modules modules_;                             // latest list announced; empty: none yet
   std::map<std::string, std::string> refused_;  // address -> why, the first few
@@ -233,7 +235,6 @@ class Coordinator {
   State status_state_ = State::gathering;  // state that status_since_ is about
   TimePoint alone_due_, status_since_, status_due_;
   int probe_rounds_ = 0, connections_ = 0;  // the most at a time to the store of this attempt
-
   plan::WorldPlan world_;
   std::vector<std::string> changes_;  // reasons for a new world once all have stopped
   bool told_differences_ = false, store_asked_ = false, status_stale_ = true;
@@ -241,7 +242,6 @@ class Coordinator {
   std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_, status_shown_;
   Attempt attempt_;
-
   std::optional<supervise::Failure> first_failure_;  // first of this attempt; settle_cause() may replace it
   std::vector<int> victims_;
   TimePoint started_at_, failed_at_, stopping_since_;  // the workers of this attempt; the first of them; all

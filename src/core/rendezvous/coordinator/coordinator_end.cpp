@@ -41,7 +41,7 @@ void Coordinator::check_stopped(TimePoint now) {
   settle_cause();
   job_end_.decided_at = now;
   const bool signalled = final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal;
-  if (signalled && all_succeeded()) return finish({});
+  if ((signalled || requests_.any()) && all_succeeded()) return finish({});
   if (signalled) victims_ = ranks_running(world_.world_size, job_end_.finished, first_failure_, others_);
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
@@ -118,6 +118,7 @@ void Coordinator::next_attempt() {
   ++attempt_.value;
   first_failure_.reset();
   hangs_.begin_attempt();
+  requests_.begin_attempt();
   others_.clear();
   victims_.clear();
   job_end_.killed.clear();

@@ -98,6 +98,10 @@ Event restart(Attempt attempt, std::string what, const supervise::Failure* cause
   return event;
 }
 
+Event asked(Attempt attempt, std::string what) {
+  return event_of(EventKind::asked, attempt, std::move(what));
+}
+
 Event end(Attempt attempt, const supervise::Cause& cause) {
   Event event = event_of(EventKind::end, attempt, supervise::describe(cause));
   event.exit_code = supervise::exit_code_of(cause);

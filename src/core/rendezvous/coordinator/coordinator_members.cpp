@@ -53,6 +53,14 @@ std::vector<std::string> fold_lost_units(std::vector<std::string> changes, const
   return changes;
 }
 
+// Sends an agent away that has joined to report why it cannot start.
+void dismiss(ConnectionId connection, const Join& join, Coordinator::Actions& actions) {
+  const FailedStart failed{printable(join.announcement.host), *join.failure};
+  const supervise::Cause cause = describe_failed_start({failed}, {});
+  actions.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
+  actions.push_back(CloseConnection{connection});
+}
+
 }  // namespace
 
 bool Coordinator::enough_nodes() const {
@@ -98,9 +106,10 @@ void Coordinator::handle(ConnectionId, const Modules& modules, TimePoint) {
 }
 
 void Coordinator::restart_changed(TimePoint now) {
+  const bool same_nodes = requests_.explains(changes_);
   const std::string why = name_some(fold_lost_units(std::exchange(changes_, {}), members_));
   next_attempt();
-  if (settings_.return_timeout) return await_return(why, now);
+  if (settings_.return_timeout && !same_nodes) return await_return(why, now);
   record(told::restart(attempt_, why + "; starting all workers again"));
   const int agents = std::min(static_cast<int>(members_.here().size()), members_.slots());
   const bool one_a_task = announced(settings_.own).fixed_rank.has_value();
@@ -113,7 +122,7 @@ void Coordinator::restart_changed(TimePoint now) {
     state_deadline_ = *killed_at_;
     return;
   }
-  form_world(now);
+  same_nodes ? begin_attempt(now) : form_world(now);
 }
 
 // Notes the first failure: a host whose workers fail first again and again may be the reason itself.
@@ -126,20 +135,13 @@ void Coordinator::note_first_failure(const supervise::Failure& cause) {
 
 // ---- late joins, and those that cannot take part
 
-void Coordinator::dismiss(ConnectionId connection, const Join& join) {
-  const FailedStart failed{printable(join.announcement.host), *join.failure};
-  const supervise::Cause cause = describe_failed_start({failed}, {});
-  actions_.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
-  actions_.push_back(CloseConnection{connection});
-}
-
 // Lets the job start without the agent, before the first attempt. False if the others cannot.
 bool Coordinator::does_without(ConnectionId connection, const Join& join, TimePoint now) {
   const plan::Announcement& announced = join.announcement;
   const bool may = settings_.elastic && announced.agent != settings_.own && !announced.fixed_rank;
   const int left = settings_.agents - static_cast<int>(without_.size()) - 1;
   if (!may || left < settings_.elastic->least) return false;
-  dismiss(connection, join);
+  dismiss(connection, join, actions_);
   without_.push_back({printable(announced.host), *join.failure});
   const supervise::Cause cause = describe_failed_start({without_.back()}, {});
   actions_.push_back(ShowNotice{{cause.detail + "; the job starts without it", {}}});
@@ -155,7 +157,7 @@ void Coordinator::join_late(ConnectionId connection, const Join& join, TimePoint
                               host_of(settings_.own), printable(join.announcement.host)),
                   "use a separate --rdzv-id or --master-port for each job");
   }
-  if (join.failure) return dismiss(connection, join);
+  if (join.failure) return dismiss(connection, join, actions_);
   const std::string host = printable(join.announcement.host);
   const auto place = members_.find_late_place(join.announcement);
   if (!place) {
@@ -192,7 +194,8 @@ bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence,
     actions_.push_back(ShowNotice{{sentence + "; the workers start again without it", {}}});
     return true;
   }
-  if (state_ != State::probing) changes_.push_back(sentence);
+  const bool known = std::ranges::find(changes_, sentence) != changes_.end();
+  if (state_ != State::probing && !known) changes_.push_back(sentence);
   if (state_ == State::running)
     begin_stop({attempt_}, now);
   else if (state_ == State::stopping)
@@ -201,31 +204,6 @@ bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence,
     restart_changed(now);
   else
     form_world(now);
-  return true;
-}
-
-// Lets a node go that has found itself unfit, where the others can do without it. False if they cannot: no
-// restart is made then.
-bool Coordinator::let_go(ConnectionId connection, const Stopped& stopped, TimePoint now) {
-  const std::string host = host_of(members_.here().at(connection));
-  const std::string what =
-      fmt::format("{} is unfit for another attempt: {}", host, printable(stopped.unfit, 512));
-  const std::string remedy = printable(stopped.remedy, 512);
-  using enum supervise::Cause::Kind;
-  const bool may = settings_.elastic && connection != k_local_connection &&
-                   members_.nodes_here() > settings_.elastic->least;
-  if (!may || final_cause_ || late_cause_) {
-    const std::string sentence = what + ", and no other node can take its place";
-    remarks_.push_back(sentence);
-    if (!late_cause_) late_cause_ = {launcher_failed, {}, 0, host, sentence, remedy, k_exit_unfit};
-    return false;
-  }
-  actions_.push_back(ShowNotice{{what, remedy}});
-  const std::string why = "it is unfit for another attempt";
-  const supervise::Cause cause{agent_lost, {}, 0, host, fmt::format("{}: {}", host, why)};
-  actions_.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
-  actions_.push_back(CloseConnection{connection});
-  drop(connection, why, ConnectionEnd::ended, now);
   return true;
 }
 
@@ -251,7 +229,7 @@ void Coordinator::join_deadline_passed(TimePoint now) {
 // Reports whether the job waits for the lost agent: while it could be started again as after a failure.
 bool Coordinator::may_return(AgentIndex agent) const {
   if (!settings_.return_timeout || agent == settings_.own || members_.is_here(agent)) return false;
-  if (!changes_.empty()) return true;  // waits for another one already
+  if (!changes_.empty() && !requests_.explains(changes_)) return true;  // waits for another one already
   const bool runs = (state_ == State::running && !at(agent).succeeded) || state_ == State::opening ||
                     (state_ == State::stopping && !final_cause_ && !late_cause_);
   return runs && policy_.used().used < settings_.max_restarts;

@@ -4,7 +4,6 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "base/text.hpp"
@@ -19,14 +18,29 @@ Membership::Membership(int places, int spares, AgentIndex own, ChoiceRules rules
       members_(static_cast<std::size_t>(places)),
       slots_(static_cast<std::size_t>(places - spares)) {}
 
-int Membership::nodes_here() const {
+int Membership::nodes_here(const std::set<AgentIndex>& without) const {
   std::set<std::string> hosts;
+  int agents = 0;
+  bool one_a_task = true;
   for (const auto& [connection, agent] : here_) {
+    if (without.contains(agent)) continue;
     const plan::Announcement& announced = *at(agent).announcement;
-    if (!announced.fixed_rank) return static_cast<int>(here_.size());
+    one_a_task &= announced.fixed_rank.has_value();
     hosts.insert(to_lower(short_host_name(announced.host)));
+    ++agents;
   }
-  return static_cast<int>(hosts.size());
+  return one_a_task ? static_cast<int>(hosts.size()) : agents;
+}
+
+std::vector<AgentIndex> Membership::places_of(std::string_view host) const {
+  std::vector<AgentIndex> named, alike;
+  for (int place = 0; place < places(); ++place) {
+    const auto& announced = at({place}).announcement;
+    if (!announced || !same_host(announced->host, host)) continue;
+    alike.push_back({place});
+    if (to_lower(announced->host) == to_lower(host)) named.push_back({place});
+  }
+  return named.empty() ? alike : named;
 }
 
 std::vector<int> Membership::missing() const {

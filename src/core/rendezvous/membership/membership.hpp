@@ -14,7 +14,9 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -61,8 +63,10 @@ class Membership {
   bool takes_part(AgentIndex agent) const { return at(agent).position.has_value(); }
   // Returns the agents that are here.
   const std::map<ConnectionId, AgentIndex>& here() const { return here_; }
-  // Returns the number of their nodes: with one agent a task, of hosts.
-  int nodes_here() const;
+  // Returns the number of their nodes, without those of some: with one agent a task, of hosts.
+  int nodes_here(const std::set<AgentIndex>& without = {}) const;
+  // Returns the places of a host by the name that it has announced, or by its short name; some may be gone.
+  std::vector<AgentIndex> places_of(std::string_view host) const;
   std::vector<int> missing() const;
   std::vector<std::string> lost_hosts() const;
 

@@ -167,8 +167,11 @@ TEST_CASE("an option that does nothing without another one is noticed") {
 }
 
 TEST_CASE("options of other launchers are answered with ddprun's") {
+  CHECK(error_for({"--restarts", "2", "train.py"}) ==
+        "unknown option --restarts | did you mean --max-restarts?");
   CHECK(error_for({"--restart", "2", "train.py"}) ==
-        "unknown option --restart | did you mean --max-restarts?");
+        "unexpected argument train.py after --restart 2 | give one job id or process id; --max-restarts N "
+        "sets how often a failed job is restarted");
   CHECK(
       error_for({"--ngpus", "2", "train.py"}).starts_with("unknown option --ngpus | --nproc-per-node sets "));
   CHECK(error_for({"--env", "A=1", "train.py"}) ==

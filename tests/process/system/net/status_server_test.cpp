@@ -16,7 +16,8 @@ using namespace ddprun::net;
 namespace {
 
 // What a child of another user, or of this one, gets; at most so many bytes as fit into a pipe.
-std::string ask_as(unsigned user, const std::string& name, const std::function<void()>& serve) {
+std::string ask_as(unsigned user, const std::string& name, const std::function<void()>& serve,
+                   const std::string& request = {}) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   const pid_t child = ::fork();
@@ -24,7 +25,7 @@ std::string ask_as(unsigned user, const std::string& name, const std::function<v
   if (child == 0) {
     const bool other = user == 0 || ::setuid(user) == 0;
     std::string text = other ? "" : "cannot become another user";
-    for (const std::string& answer : os::ask_status_sockets({name}, Milliseconds{10000}).texts)
+    for (const std::string& answer : os::ask_status_sockets({name}, Milliseconds{10000}, request).texts)
       text += answer;
     const auto written = ::write(ends[1], text.data(), text.size());
     ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
@@ -96,6 +97,44 @@ TEST_CASE("who asks gets all of it though a child of the server lives on") {
   CHECK(ask_as(0, name, serve) == "all is well");
   CHECK(::kill(child, SIGKILL) == 0);
   CHECK(::waitpid(child, nullptr, 0) == child);
+}
+
+TEST_CASE("a request is read to its end, and each gets its own answer") {
+  const std::string name = os::status_socket_name(::getpid(), os::Asks::restart);
+  boost::asio::io_context context;
+  StatusServer::Hooks hooks;
+  bool answered = false;
+  std::string peer;
+  hooks.may_ask = os::is_of_this_user;
+  hooks.requested = [&](int descriptor, const std::string& request,
+                        const StatusServer::Hooks::Answer& answer) {
+    peer = os::describe_peer(descriptor, "ada");
+    answer("not " + request);
+    answered = true;
+  };
+  const StatusServer server(context, {name}, hooks);
+  const auto serve = [&] {
+    while (!answered) context.run_one();
+    context.poll();
+  };
+  CHECK(ask_as(0, name, serve, "today") == "not today");
+  CHECK(peer.starts_with("ada (pid "));
+}
+
+TEST_CASE("a request that is too long is not read") {
+  const std::string name = os::status_socket_name(::getpid(), os::Asks::restart);
+  boost::asio::io_context context;
+  StatusServer::Hooks hooks;
+  bool seen = false, requested = false;
+  hooks.may_ask = [&](int) { return seen = true; };
+  hooks.requested = [&](int, const std::string&, const auto&) { requested = true; };
+  const StatusServer server(context, {name}, hooks);
+  const auto serve = [&] {
+    while (!seen) context.run_one();
+    context.run_for(std::chrono::milliseconds(200));
+  };
+  CHECK(ask_as(0, name, serve, std::string(5000, 'x')).empty());
+  CHECK_FALSE(requested);
 }
 
 TEST_CASE("who does not answer is named") {
