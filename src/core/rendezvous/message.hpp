@@ -217,8 +217,7 @@ struct Standby {
   friend bool operator==(const Standby&, const Standby&) = default;
 };
 
-// The job ends soon: give this signal to the main processes of the workers that handle it
-// (--signal-before-end).
+// The job ends soon: give this signal to the main processes of the workers that handle it.
 struct Warn {
   Attempt attempt;
   int signal = 0;
@@ -231,7 +230,7 @@ struct Stop {
   int signal = SIGTERM;     // for the workers
   bool whole_tree = false;  // StopRequest::whole_tree: the sender may be about to signal this host too
   bool again = false;       // another attempt may follow
-  std::optional<supervise::Failure> failure{};  // what it is for, where that is a worker's failure
+  std::optional<supervise::Failure> failure{};  // failure that it answers, without the worker's words
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 

@@ -17,7 +17,7 @@
 
 namespace ddprun::supervise {
 
-// Why the command runs: DDPRUN_CHECK_FOR.
+// Reason for which the command runs: DDPRUN_CHECK_FOR.
 enum class CheckFor { start, restart, failure };
 inline std::string_view name_of(CheckFor why) {
   return std::array{"start", "restart", "failure"}.at(static_cast<std::size_t>(why));

@@ -48,7 +48,7 @@ class CommandLook {
   probes::CheckQuestion question_;
   std::optional<check::Finding> finding_;
   std::function<void(const std::optional<check::Finding>&)> done_;
-  bool warned_ = false;  // that the check is broken
+  bool warned_ = false;  // said that the check is broken
 };
 
 }  // namespace ddprun::agent

@@ -69,9 +69,8 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
     link_.send(std::move(message));
   };
   node_look_.when_known([this, send](const std::optional<check::Finding>& finding) {
-    command_look_.when_known([finding, send](const std::optional<check::Finding>& other) {
-      send(finding ? finding : other);
-    });
+    command_look_.when_known(
+        [finding, send](const std::optional<check::Finding>& other) { send(finding ? finding : other); });
   });
 }
 

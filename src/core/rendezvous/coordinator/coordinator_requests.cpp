@@ -142,7 +142,8 @@ bool Coordinator::let_go(ConnectionId connection, const Stopped& stopped, TimePo
     if (may || !changes_.empty()) {
       actions_.push_back(ShowNotice{{what, remedy}});
     } else {  // instead of the restart
-      late_cause_ = {supervise::Cause::Kind::launcher_failed, {}, 0, host_of(agent), what, remedy, k_exit_unfit};
+      late_cause_ = {
+          supervise::Cause::Kind::launcher_failed, {}, 0, host_of(agent), what, remedy, k_exit_unfit};
       remarks_.push_back(what);
     }
   }
