@@ -266,6 +266,7 @@ void show_workers(TextTable& table, const plan::LaunchPlan& plan) {
             plan.threads.origin);
   table.row("restarts", std::to_string(plan.node->options.max_restarts.value),
             plan.node->options.max_restarts.origin);
+  show_check(table, plan.node->options.check);
   if (plan.node->options.max_restarts.value > 0) show_restarts(table, plan.node->options.restarts);
   table.row("shutdown", describe_duration(plan.node->options.shutdown_timeout.value) + ", then SIGKILL",
             plan.node->options.shutdown_timeout.origin);

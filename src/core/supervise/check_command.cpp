@@ -21,19 +21,23 @@ std::string first_line(const std::string& output) {
 
 }  // namespace
 
+std::string describe_ending(const std::string& name, const std::optional<ExitStatus>& status,
+                            const std::string& output, Milliseconds limit) {
+  if (!status) return fmt::format("{} did not end within {}", name, describe_duration(limit));
+  const std::string said = first_line(output);
+  return fmt::format("{} {}{}", name, describe(*status), said.empty() ? "" : ": " + said);
+}
+
 CommandVerdict judge_command(const std::string& name, const std::optional<ExitStatus>& status,
                              std::string output, Milliseconds limit) {
-  const std::string said = first_line(output);
-  if (!status) {
-    return {Fitness::unknown, fmt::format("{} gave no answer within {}", name, describe_duration(limit)),
-            std::move(output)};
-  }
-  const bool exited = status->kind == ExitStatus::Kind::exited;
+  const bool exited = status && status->kind == ExitStatus::Kind::exited;
   if (exited && status->value == 0) return {Fitness::fit, {}, std::move(output)};
-  if (exited && status->value == 1)
-    return {Fitness::unfit, said.empty() ? name + " says that it is unfit" : said, std::move(output)};
-  return {Fitness::unknown, fmt::format("{} {}{}", name, describe(*status), said.empty() ? "" : ": " + said),
-          std::move(output)};
+  if (!exited || status->value != 1) {
+    const std::string what = describe_ending(name, status, output, limit);
+    return {Fitness::unknown, what, std::move(output)};
+  }
+  const std::string said = first_line(output);
+  return {Fitness::unfit, said.empty() ? name + " says that it is unfit" : said, std::move(output)};
 }
 
 std::string describe_broken(const CommandVerdict& verdict, const std::string& host) {

@@ -39,7 +39,11 @@ inline constexpr const char* k_broken_hint =
     "run the command of --check-command by hand on that host; it exits with 0 for a fit node, with 1 for an "
     "unfit one";
 
-// `status`: how it ended; nullopt: not within `limit`.
+// Describes how a command ended, with the first line of what it said: "notify exited with code 2: no route".
+// `status`: nullopt: not within `limit`.
+std::string describe_ending(const std::string& name, const std::optional<ExitStatus>& status,
+                            const std::string& output, Milliseconds limit);
+
 CommandVerdict judge_command(const std::string& name, const std::optional<ExitStatus>& status,
                              std::string output, Milliseconds limit);
 

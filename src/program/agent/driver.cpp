@@ -53,6 +53,12 @@ JobStoreSettings store_settings(const plan::NodeProposal& node, std::function<bo
   return settings;
 }
 
+// A person who stops a job knows.
+bool ends_badly(const supervise::Cause& cause) {
+  using Kind = supervise::Cause::Kind;
+  return cause.kind != Kind::success && cause.kind != Kind::stopped_by_signal;
+}
+
 supervise::AgentLifecycle::Limits limits_of(const options::Options& options) {
   supervise::AgentLifecycle::Limits limits;
   limits.others_go_on = options::outlives_nodes(options);
@@ -116,6 +122,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
                 [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       node_look_(context_, plans_, snapshot_, workers_, std::move(record)),
       command_look_(context_, plans_, snapshot_, workers_),
+      on_failure_(context_, plans_, snapshot_, workers_),
       job_end_(context_, plans_, workers_, job_end_hooks()),
       warned_workers_(context_, plans_, workers_,
                       {[this](std::size_t worker) { return supervisor_.running(worker); },
@@ -156,7 +163,10 @@ CoordinatorLink::Hooks Driver::link_hooks() {
   CoordinatorLink::Hooks hooks;
   hooks.open_store = [this](const rendezvous::OpenStore& open) { return open_store(open); };
   hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { on_message(message); };
-  hooks.show_restart = [](const rendezvous::ShowRestart& restart) {
+  hooks.show_restart = [this](const rendezvous::ShowRestart& restart) {
+    rendezvous::Finish failed;
+    failed.cause = {supervise::Cause::Kind::worker_failed, restart.cause};
+    on_failure_.attempt_failed(render_report_json(failed, plans_, began_, requeue_));
     console::say(
         supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
   };
@@ -340,6 +350,7 @@ void Driver::handle(const rendezvous::Finish& end) {
     if (finish.report_here) {
       requeue_.decide(finish, plans_, job_end_.warned());
       said = report_end(finish, plans_, began_, requeue_, files_);
+      if (ends_badly(finish.cause)) ended_badly_ = render_report_json(finish, plans_, began_, requeue_);
     }
     tell_outer_launcher(finish.cause, files_);
     if (finish.report_here && finish.cause.kind == supervise::Cause::Kind::success) tell_unused_store();

@@ -19,6 +19,7 @@
 #include "agent/job_store.hpp"
 #include "agent/local_store.hpp"
 #include "agent/node_look.hpp"
+#include "agent/on_failure.hpp"
 #include "agent/plans.hpp"
 #include "agent/requeue.hpp"
 #include "agent/restart_service.hpp"
@@ -166,6 +167,8 @@ class Driver {
   StandbyKeeper standbys_;
   NodeLook node_look_;
   CommandLook command_look_;
+  OnFailure on_failure_;
+  std::string ended_badly_;  // the report, where the job has
   JobEndWatch job_end_;
   WarnedWorkers warned_workers_;
   Requeue requeue_;

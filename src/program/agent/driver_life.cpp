@@ -117,6 +117,7 @@ void Driver::carry_out(const supervise::life::Leave& action) {
   if (supervisor_.idle()) workers_.dismiss_reaper();  // workers that are left get a last try otherwise
   job_end_.end();
   grace_.end();
+  if (!ended_badly_.empty()) on_failure_.job_ended(ended_badly_);
   requeue_.ask(plans_, began_, files_);
   files_.when_written(action.limit, [this, limit = action.limit] { part(limit); });
 }

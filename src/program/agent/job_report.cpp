@@ -15,9 +15,8 @@ bool found_by_check(const supervise::Cause& cause, const options::Options& optio
 
 }  // namespace
 
-void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
-                  const Requeue& requeue, JobFiles& files) {
-  if (!files.wanted(JobFiles::Kind::report)) return;
+std::string render_report_json(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
+                               const Requeue& requeue) {
   supervise::JobEnd end{
       finish.cause,    finish.others, finish.victims, finish.remarks, plans.node->run_id.value,
       plans.node->host};
@@ -33,7 +32,13 @@ void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int
   end.ended = os::unix_milliseconds();
   end.scheduler_restarts = requeue.restarts();
   end.requeuing = requeue.state();
-  files.write(JobFiles::Kind::report, supervise::render_report_json(end));
+  return supervise::render_report_json(end);
+}
+
+void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
+                  const Requeue& requeue, JobFiles& files) {
+  if (files.wanted(JobFiles::Kind::report))
+    files.write(JobFiles::Kind::report, render_report_json(finish, plans, began, requeue));
 }
 
 std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,

@@ -16,6 +16,9 @@ namespace ddprun::agent {
 std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                        const Requeue& requeue, JobFiles& files);
 // Writes the file of --report alone.
+// Renders the job's end as --report has it.
+std::string render_report_json(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
+                               const Requeue& requeue);
 void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                   const Requeue& requeue, JobFiles& files);
 // Writes the root cause for torchrun around ddprun, in its own format.

@@ -100,6 +100,9 @@ OPTIONS = {
     "--no-inspect": (["--no-inspect", "--print-config"], "no-inspect"),  # test_inspection.py
     "--signal-before-end": (["--signal-before-end", "NONE@1", *TRUE], "is not SIGNAL@TIME"),  # slurm/test_time_limits.py
     "--requeue": (["--requeue=x", *TRUE], "is not a number of times"),  # slurm/test_time_limits.py
+    "--check-command": (["--check-command", "'", *TRUE], "--check-command"),  # test_check.py
+    "--check-timeout": (["--check-timeout", "0", *TRUE], "is below one second"),  # test_check.py
+    "--on-failure": (["--on-failure", "'", *TRUE], "--on-failure"),  # test_check.py
     "--requeue-on": (["--requeue-on", "0", *TRUE], "is not a list of exit codes"),  # slurm/test_time_limits.py
     "--min-attempt-time": (["--min-attempt-time", "x", *TRUE], "is not a time"),  # slurm/test_time_limits.py
     "--dry-run": (["--dry-run", *TRUE], "nothing is started"),
