@@ -10,11 +10,11 @@ namespace ddprun::supervise {
 
 namespace {
 
-constexpr std::size_t k_reason_width = 300;
+constexpr std::size_t k_said_width = 300;
 
 std::string first_line(const std::string& output) {
   for (const std::string& line : split(output, '\n')) {
-    if (const auto text = trim(line); !text.empty()) return printable(text, k_reason_width);
+    if (const auto text = trim(line); !text.empty()) return printable(text, k_said_width);
   }
   return {};
 }

@@ -326,25 +326,31 @@ TEST_CASE("the last one that says so decides as well") {
   CHECK(started(play) == Ranks{{0, 0}, {3, 2}, {2, 4}});
 }
 
-TEST_CASE("an unfit node stays where no other can take its place, and in a job that ends") {
-  Play play(with_spares(2, 0, 3));
+TEST_CASE("an unfit node whose place no other can take ends the job instead of a restart") {
+  for (const bool elastic : {true, false}) {
+    Play play(elastic ? with_spares(2, 0, 3) : settings(2, 3));
+    play.run();
+    play.say(0, AttemptFailed{{0}, failure_of(1)});
+    play.say(1, unfit_after(0));
+    play.say(0, Stopped{{0}, {}});
+    CHECK(play.all<ShowRestart>().empty());
+    CHECK(exit_code_of(play.end()) == k_exit_unfit);
+    CHECK(play.end().detail ==
+          "n2 is unfit for another attempt: GPU: GPU 3: GPU is lost, and no other node can take its place");
+    CHECK(play.end().hint == "have the site reset the node");
+  }
+}
+
+TEST_CASE("a failure without a restart stays the cause, whether a node is unfit or not") {
+  Play play(settings(2, 0));
   play.run();
   play.say(0, AttemptFailed{{0}, failure_of(1)});
   play.say(1, unfit_after(0));
   play.say(0, Stopped{{0}, {}});
-  play.store_ready(1);
-  CHECK(started(play) == Ranks{{0, 0}, {1, 2}});
-  CHECK(noticed(play) ==
-        "n2 is unfit for another attempt: GPU: GPU 3: GPU is lost; it stays, as no other node can take its "
-        "place\n");
+  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+}
 
-  Play fixed(settings(2, 3));
-  fixed.run();
-  fixed.say(0, AttemptFailed{{0}, failure_of(1)});
-  fixed.say(1, unfit_after(0));
-  fixed.say(0, Stopped{{0}, {}});
-  CHECK(fixed.all<ShowRestart>().size() == 1);
-
+TEST_CASE("an unfit node is no news in a job that ends") {
   Play ends(with_spares(4, 1, 3));
   ends.run();
   ends.say(0, StopRequest{15, "n1", false});
