@@ -165,7 +165,8 @@ CoordinatorLink::Hooks Driver::link_hooks() {
   hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { on_message(message); };
   hooks.show_restart = [this](const rendezvous::ShowRestart& restart) {
     rendezvous::Finish failed;
-    failed.cause = {supervise::Cause::Kind::worker_failed, restart.cause};
+    failed.cause.kind = supervise::Cause::Kind::worker_failed;
+    failed.cause.failure = restart.cause;
     on_failure_.attempt_failed(render_report_json(failed, plans_, began_, requeue_));
     console::say(
         supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));

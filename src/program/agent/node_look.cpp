@@ -50,11 +50,11 @@ void NodeLook::begin() {
   look();
 }
 
-void NodeLook::ask(const std::function<std::string()>& question, const char* purpose, Note note) {
+void NodeLook::ask(const std::function<std::string()>& question, const char* purpose, Note then) {
   try {
     query_ = std::make_unique<probes::ChildQuery>(
         context_, os::AnsweringChild(question, purpose), k_most, k_look_limit,
-        [this, note](const std::string& answer, bool) { (this->*note)(answer); });
+        [this, then](const std::string& answer, bool) { (this->*then)(answer); });
     workers_.spare(query_->child());
   } catch (const Error& error) {
     console::say_detail(error.what());
