@@ -82,7 +82,7 @@ std::optional<supervise::AgentLifecycle::OwnFailure> own_failure(
 
 Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot,
                streams::OutputLink& output_link, std::optional<rendezvous::LaunchFailure> failure,
-               std::optional<check::HostRecord> record)
+               probes::StartLook look)
     : plans_{expected.node},
       said_(expected.notices),
       snapshot_(snapshot),
@@ -120,8 +120,8 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
              [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       standbys_(context_, plans_, expected, snapshot_.host, workers_,
                 [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
-      node_look_(context_, plans_, snapshot_, workers_, std::move(record)),
-      command_look_(context_, plans_, snapshot_, workers_),
+      node_look_(context_, plans_, snapshot_, workers_, std::move(look.record)),
+      command_look_(context_, plans_, snapshot_, workers_, look.command_is_broken),
       on_failure_(context_, plans_, snapshot_, workers_),
       job_end_(context_, plans_, workers_, job_end_hooks()),
       warned_workers_(context_, plans_, workers_,

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "agent/command_look.hpp"
 #include "agent/coordinator_link.hpp"
 #include "agent/event_recorder.hpp"
 #include "agent/front_end_link.hpp"
@@ -19,13 +18,13 @@
 #include "agent/job_store.hpp"
 #include "agent/local_store.hpp"
 #include "agent/node_look.hpp"
-#include "agent/on_failure.hpp"
 #include "agent/plans.hpp"
 #include "agent/requeue.hpp"
 #include "agent/restart_service.hpp"
 #include "agent/stage_keeper.hpp"
 #include "agent/standby_keeper.hpp"
 #include "agent/status_service.hpp"
+#include "agent/user_commands.hpp"
 #include "agent/warned_workers.hpp"
 #include "event_loop/signal_watch.hpp"
 #include "os/clock.hpp"
@@ -44,9 +43,9 @@ class Driver {
  public:
   // Makes the driver of one agent. With a failure there is nothing to start: it joins only to report it to
   // the other agents, and all end with one message. `expected` is the plan of the share that is expected; its
-  // notices have been shown. `record`: what --check=auto has seen of this node.
+  // notices have been shown. `look`: what was seen of this node.
   Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot, streams::OutputLink& output_link,
-         std::optional<rendezvous::LaunchFailure> failure = {}, std::optional<check::HostRecord> record = {});
+         std::optional<rendezvous::LaunchFailure> failure = {}, probes::StartLook look = {});
 
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;

@@ -376,8 +376,8 @@ int launch(facts::Snapshot& snapshot, options::Options& options, const Notices& 
   if (shows_plan(options) && node.rendezvous.agent.value == 0)
     probes::ask_for_job_time(node.allocation, snapshot);
   if (runs) streams::check_log_folder(options.output, node.host);
-  std::optional<check::HostRecord> record;
-  if (runs) record = commands::check_before_start(node, snapshot);
+  probes::StartLook look;
+  if (runs) look = commands::check_before_start(node, snapshot);
   if (options.snapshot_file.empty()) commands::check_staged(node, snapshot);
   if (runs) peers::settle_local_address(node, snapshot);  // all hear of it where it fails
   const plan::Assignment share = plan::make_expected_assignment(node);
@@ -386,7 +386,7 @@ int launch(facts::Snapshot& snapshot, options::Options& options, const Notices& 
   if (!runs) return commands::print_plan(expected, snapshot);
   say_notices(expected);
   started = true;
-  return agent::Driver(expected, snapshot, output_link, {}, std::move(record)).run();
+  return agent::Driver(expected, snapshot, output_link, {}, std::move(look)).run();
 }
 
 // Runs ddprun. `understood` receives the options once they are read.

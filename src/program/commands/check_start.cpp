@@ -42,13 +42,14 @@ bool can_be_left_out(const plan::NodeProposal& node) {
   return options::outlives_nodes(node.options) && node.rendezvous.agent.value != 0;
 }
 
-void heed(const supervise::CommandVerdict& verdict, const plan::NodeProposal& node) {
+// Returns whether it is a verdict.
+bool heed(const supervise::CommandVerdict& verdict, const plan::NodeProposal& node) {
   if (verdict.fitness == supervise::Fitness::unknown)
     console::say_notice(supervise::describe_broken(verdict, node.host), supervise::k_broken_hint);
-  if (verdict.fitness != supervise::Fitness::unfit) return;
+  if (verdict.fitness != supervise::Fitness::unfit) return verdict.fitness != supervise::Fitness::unknown;
   say_problem(probes::exclude_node(node));
-  throw Error(fmt::format("{} is unfit: {}", node.host, verdict.what), supervise::k_unfit_hint,
-              can_be_left_out(node) ? k_exit_own_failure : k_exit_unfit);
+  throw Error(fmt::format("{} on {}: {}", node.options.check.command.origin, node.host, verdict.what),
+              supervise::k_unfit_hint, can_be_left_out(node) ? k_exit_own_failure : k_exit_unfit);
 }
 
 void heed(const std::vector<check::Finding>& findings, const plan::NodeProposal& node) {
@@ -64,23 +65,22 @@ void heed(const std::vector<check::Finding>& findings, const plan::NodeProposal&
 
 }  // namespace
 
-std::optional<check::HostRecord> check_before_start(const plan::NodeProposal& node,
-                                                    const facts::Snapshot& snapshot) {
+probes::StartLook check_before_start(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
   std::optional<os::ChildCall> command;
   if (probes::has_own_check(node)) command.emplace([&] { return probes::ask_own_check(node, snapshot, {}); });
-  std::optional<check::HostRecord> record;
+  probes::StartLook look;
   if (node.options.check.automatic && node.rendezvous.agents >= 2) {
     probes::CheckedNode checked;
     checked.workers = node.local_world_size;
     checked.quick = true;
-    record = probes::make_node_record(checked, snapshot);
-    heed(judge_alone(*record), node);
+    look.record = probes::make_node_record(checked, snapshot);
+    heed(judge_alone(*look.record), node);
   }
   if (command) {
     const auto answer = command->wait(node.options.check.limit.value + probes::k_own_check_margin);
-    heed(probes::read_verdict(answer.bytes.value_or("")), node);
+    look.command_is_broken = !heed(probes::read_verdict(answer.bytes.value_or("")), node);
   }
-  return record;
+  return look;
 }
 
 void check_staged(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "check/host_record.hpp"
 #include "facts/snapshot.hpp"
 #include "plan/node_proposal.hpp"
 #include "supervise/check_command.hpp"
@@ -15,6 +16,12 @@ struct CheckQuestion {
   supervise::CheckFor why = supervise::CheckFor::start;
   Attempt attempt{};
   std::optional<supervise::Failure> failure{};
+};
+
+// Look at this node before the first attempt.
+struct StartLook {
+  std::optional<check::HostRecord> record{};  // with --check=auto
+  bool command_is_broken = false;             // reported already
 };
 
 inline bool has_own_check(const plan::NodeProposal& node) {

@@ -326,8 +326,8 @@ def test_a_node_that_has_become_unfit_is_left_before_a_restart(hosts, key, direc
     work = noted + "[ $RANK = 1 ] || [ ! -e {0}/fail.$TORCHELASTIC_RESTART_COUNT ] || exit 3; sleep 0.05; done"
     full = False
     try:
-        agents = [start(hosts, node, "--key-file", key, "--check=auto", "--spares", "1", "--max-restarts", "3", "--exclude-file",
-                        str(names), "--no-python", "sh", "-c", work.format(directory), nodes=3) for node in range(3)]
+        agents = [start(hosts, node, "--key-file", key, "--check=auto", "--spares", "1", "--max-restarts", "3", "--restart-policy",
+                        "always", "--exclude-file", str(names), "--no-python", "sh", "-c", work.format(directory), nodes=3) for node in range(3)]
         wait_for_files(directory, "0.*", 2)
         (directory / "fail.0").touch()  # of rank 0, while all nodes are fit
         wait_for_files(directory, "1.*", 2)

@@ -1,4 +1,4 @@
-// The command of --check-command between two attempts, and after a failure.
+// Commands of the site or the user: --check-command between two attempts and --on-failure.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -17,11 +17,15 @@
 
 namespace ddprun::agent {
 
+// Limit of --on-failure, for which the others wait at the job's end.
+inline constexpr Milliseconds k_on_failure_limit{20000};
+
+// The command of --check-command.
 class CommandLook {
  public:
   CommandLook(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
-              workers::WorkerGroup& workers)
-      : context_(context), plans_(plans), snapshot_(snapshot), workers_(workers) {}
+              workers::WorkerGroup& workers, bool warned)
+      : context_(context), plans_(plans), snapshot_(snapshot), workers_(workers), warned_(warned) {}
 
   // Begins, beside the stop of the workers, where another attempt may follow. `failed_here`: the failure is
   // of this node; the command runs in any case then, and what it says is kept beside the logs.
@@ -48,7 +52,31 @@ class CommandLook {
   probes::CheckQuestion question_;
   std::optional<check::Finding> finding_;
   std::function<void(const std::optional<check::Finding>&)> done_;
-  bool warned_ = false;  // said that the check is broken
+  bool warned_;  // said that the check is broken
+};
+
+// The command of --on-failure, on the host that reports.
+class OnFailure {
+ public:
+  OnFailure(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
+            workers::WorkerGroup& workers)
+      : context_(context), plans_(plans), snapshot_(snapshot), workers_(workers) {}
+
+  // Runs it beside the restart. `report`: its standard input, as of --report. One that still runs from the
+  // failure before is ended.
+  void attempt_failed(const std::string& report);
+  // Runs it, and waits for its end.
+  void job_ended(const std::string& report);
+
+ private:
+  std::string run(const std::string& event, const std::string& report) const;
+  void end();
+
+  boost::asio::io_context& context_;
+  const Plans& plans_;
+  const facts::Snapshot& snapshot_;
+  workers::WorkerGroup& workers_;
+  std::unique_ptr<probes::ChildQuery> query_;
 };
 
 }  // namespace ddprun::agent
