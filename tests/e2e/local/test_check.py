@@ -364,3 +364,21 @@ def test_no_false_alarm_in_many_runs(hosts, key):
     for _ in range(int(os.environ.get("DDPRUN_CHECK_RUNS", "3"))):
         result = check(hosts, key)
         assert findings(result) == [] and result.code == 0, str(result)
+
+
+def test_no_false_verdict_in_many_restarts(hosts, key):
+    """On four hosts that share busy CPUs. DDPRUN_CHECK_RUNS=500 for more."""
+    restarts = os.environ.get("DDPRUN_CHECK_RUNS", "5")
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2)]
+    try:
+        agents = [start(hosts, node, "--key-file", key, "--check=auto", "--check-command", "true", "--max-restarts", restarts,
+                        "--restart-policy", "always", "--no-python", "sh", "-c", "[ $RANK = 2 ] && exit 3; exec sleep 1000", nodes=NODES)
+                  for node in range(NODES)]
+        results = [agent.wait(3600) for agent in agents]
+    finally:
+        for loop in busy:
+            loop.kill()
+            loop.wait()
+    assert [result.code for result in results] == [3] * NODES, as_text(results)
+    told = "".join(result.stderr for result in results)
+    assert told.count("starting all workers again") == int(restarts) and "unfit" not in told and "is not judged" not in told, as_text(results)
