@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from support import file_systems
 from support.hosts import HostGroup, Result, wait_until
 from support.manual import as_text, start, start_all, wait_all, wait_for_files
 from support.slow_link import slow_link
@@ -347,6 +348,41 @@ def test_a_node_that_has_become_unfit_is_left_before_a_restart(hosts, key, direc
     assert "lost b (rank 1): it is unfit for another attempt; starting all workers again on 2 of 2 nodes" in results[0].stderr
     assert "ddprun: c replaces b\n" in results[0].stderr, as_text(results)
     assert names.read_text() == "b\n"
+
+
+HANG = """import sys
+from pathlib import Path
+from support import file_systems
+with file_systems.hanging(Path(sys.argv[1])):
+    print("it hangs", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(file_systems.why_impossible() is not None, reason=str(file_systems.why_impossible()))
+def test_a_node_whose_disk_hangs_is_left_before_a_restart(hosts, key, directory):
+    (directory / "plain").mkdir()
+    logs = directory / "logs"
+    logs.symlink_to("plain")
+    noted = "echo $RANK on $(hostname) > {0}/$TORCHELASTIC_RESTART_COUNT.$RANK; until [ -e {0}/end ]; do "
+    work = (noted + "[ $RANK$TORCHELASTIC_RESTART_COUNT = 00 ] && [ -e {0}/fail ] && exit 3; sleep 0.05; done").format(directory)
+    agents = [start(hosts, node, "--key-file", key, "--check=auto", "--spares", "1", "--max-restarts", "1", "--logs", str(logs), "--no-python",
+                    "sh", "-c", work, nodes=3) for node in range(3)]
+    wait_for_files(directory, "0.*", 2)
+    holder = hosts["b"].popen([sys.executable, "-c", HANG, str(directory / "hung")], stdin=subprocess.PIPE,
+                              env={"PYTHONPATH": str(Path(__file__).parents[1])})
+    assert holder.popen.stdout.readline() == "it hangs\n"
+    (directory / "other").symlink_to("hung")
+    (directory / "other").rename(logs)  # the new folder hangs on b alone
+    (directory / "fail").touch()
+    wait_for_files(directory, "1.*", 2)
+    assert [(directory / f"1.{rank}").read_text() for rank in range(2)] == ["0 on a\n", "1 on c\n"]
+    (directory / "end").touch()
+    first, third = agents[0].wait(), agents[2].wait()
+    holder.kill()
+    second = agents[1].wait()
+    assert [first.code, second.code, third.code] == [0, 125, 0], as_text([first, second, third])
+    assert re.search(r"ddprun: b is unfit for another attempt: disk: .*log folder", first.stderr), str(first)
 
 
 @pytest.mark.parametrize("words, message", [
