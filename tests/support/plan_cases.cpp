@@ -56,6 +56,10 @@ options::Options read_options(const json& flags) {
       options.workers =
           options::parse_workers_per_node(value.is_string() ? value.get<std::string>() : value.dump(), flag);
     }
+    if (flag == "--check-command")
+      options.check.command = sourced(value.get<std::vector<std::string>>(), flag);
+    if (flag == "--on-failure")
+      options.check.on_failure = sourced(value.get<std::vector<std::string>>(), flag);
     if (flag == "--launcher-args") options.given["launcher-args"] = sourced(value.get<std::string>(), flag);
     if (flag == "--max-restarts") options.max_restarts = sourced(value.get<int>(), flag);
     if (flag == "MIN of --nnodes") options.least_nodes = sourced(value.get<int>(), "--nnodes");

@@ -39,7 +39,7 @@ TEST_CASE("a check command that does anything else is broken, and judges nothing
   CHECK(broken(ExitStatus{ExitStatus::Kind::signalled, 11}) ==
         "n1 is not judged by --check-command: node-check was killed by SIGSEGV");
   CHECK(broken(ExitStatus{ExitStatus::Kind::not_started, ENOENT, StartStage::exec}) ==
-        "n1 is not judged by --check-command: node-check cannot be started: no such file or directory");
+        "n1 is not judged by --check-command: node-check cannot be started: no such file");
 }
 
 TEST_CASE("a check is told why it runs") {

@@ -1,5 +1,9 @@
-// Copies on their way between hosts, with real sockets of one process.
+// Copies on their way between hosts, with real sockets of one machine.
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -27,34 +31,65 @@ std::string contents_of(std::size_t size) {
   return contents;
 }
 
-// Never ends, as in its own process.
-struct Host {
-  explicit Host(std::string host_name, std::string text)
-      : name(std::move(host_name)), contents(std::move(text)) {
-    const BoundSocket listener = bind_port(0, 16);
-    door = fmt::format("{}/{}", listener.port, name);
-    std::thread([this, listener] {
-      serve_staged(
-          listener.descriptor, {"launch", name}, items, [this](const StagedItem::View&) -> ReadStaged {
-            return [this](std::uint64_t offset, std::size_t most) { return contents.substr(offset, most); };
-          });
-    }).detach();
-  }
-  void begin() {
-    const auto manifest = manifest_of(contents.size());
-    items[0].begin(manifest, std::make_shared<const std::string>(staging::encode(*manifest)));
-  }
-  void complete(const std::string& digest) {
-    begin();
-    items[0].complete(digest);
-  }
-  staging::Server server(const std::string& address = "127.0.0.1") const { return {name, door, {address}}; }
+using Items = std::vector<StagedItem>;
 
-  std::string name, contents, door;
-  std::vector<StagedItem> items{1};
+void begin(Items& items, std::size_t size) {
+  const auto manifest = manifest_of(size);
+  items[0].begin(manifest, std::make_shared<const std::string>(staging::encode(*manifest)));
+}
+
+// A host that serves in a process of its own, as each does: Asio is built for one thread. `play`: what
+// becomes of its copy there.
+class Host {
+ public:
+  Host(std::string name, const std::string& contents, const std::function<void(Items& items)>& play)
+      : name_(std::move(name)) {
+    const BoundSocket listener = bind_port(0, 16);
+    door_ = fmt::format("{}/{}", listener.port, name_);
+    child_ = ::fork();
+    REQUIRE(child_ >= 0);
+    if (child_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      serve(listener.descriptor, contents, play);
+    }
+    ::close(listener.descriptor);
+  }
+  ~Host() {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  staging::Server server(const std::string& address = "127.0.0.1") const { return {name_, door_, {address}}; }
+
+ private:
+  [[noreturn]] void serve(int listener, const std::string& contents,
+                          const std::function<void(Items& items)>& play) const {
+    Items items(1);
+    std::thread([&] {
+      serve_staged(listener, {"launch", name_}, items, [&](const StagedItem::View&) -> ReadStaged {
+        return [&](std::uint64_t offset, std::size_t most) { return contents.substr(offset, most); };
+      });
+    }).detach();
+    play(items);
+    for (;;) ::pause();
+  }
+
+  std::string name_, door_;
+  pid_t child_ = -1;
 };
 
-Host& host(const std::string& name, const std::string& contents) { return *new Host(name, contents); }
+Host complete_host(const std::string& name, const std::string& contents) {
+  return Host(name, contents, [&](Items& items) {
+    begin(items, contents.size());
+    items[0].complete("digest");
+  });
+}
+
+Host failed_host(const std::string& name, const std::string& why) {
+  return Host(name, "", [&](Items& items) { items[0].fail(why); });
+}
 
 struct Got {
   std::optional<std::string> digest;
@@ -78,24 +113,20 @@ Got get(const std::vector<staging::Server>& sources) {
 
 TEST_CASE("a list and contents come whole, in order, also of a source that still gets them") {
   const std::string contents = contents_of(3000001);
-  Host& root = host("root", contents);
-  std::thread fills([&] {
-    root.begin();
-    for (std::uint64_t at = 0; at < contents.size(); at += 100000) root.items[0].advance(at);
-    root.items[0].complete("digest");
+  const Host root("root", contents, [&](Items& items) {
+    begin(items, contents.size());
+    for (std::uint64_t at = 0; at < contents.size(); at += 100000) items[0].advance(at);
+    items[0].complete("digest");
   });
   const Got got = get({root.server()});
-  fills.join();
   CHECK(got.digest == "digest");
   CHECK(got.contents == contents);
 }
 
 TEST_CASE("where the parent cannot be reached, has none or is another, the next one is asked") {
   const std::string contents = contents_of(1000);
-  Host& root = host("root", contents);
-  root.complete("digest");
-  Host& full = host("full", contents);
-  full.items[0].fail("full has no copy: no room");
+  const Host root = complete_host("root", contents);
+  const Host full = failed_host("full", "full has no copy: no room");
   staging::Server stranger = full.server();
   stranger.door = stranger.door.substr(0, stranger.door.find('/')) + "/another secret";
   const BoundSocket closed = bind_port(0, 0);  // nobody listens
@@ -113,25 +144,21 @@ TEST_CASE("where the parent cannot be reached, has none or is another, the next 
 
 TEST_CASE("a transfer goes on with the next source where the one before failed") {
   const std::string contents = contents_of(600000);
-  Host& root = host("root", contents);
-  root.complete("digest");
-  Host& parent = host("parent", contents);
-  parent.begin();
-  parent.items[0].advance(300000);
-  std::thread fails([&] {
+  const Host root = complete_host("root", contents);
+  const Host parent("parent", contents, [&](Items& items) {
+    begin(items, contents.size());
+    items[0].advance(300000);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    parent.items[0].fail("the disk of parent has failed");
+    items[0].fail("the disk of parent has failed");
   });
   const Got got = get({parent.server(), root.server()});
-  fails.join();
   CHECK(got.contents == contents);
   CHECK(got.digest == "digest");
   CHECK(got.from == "root");
 }
 
 TEST_CASE("where nobody has it, the last one says why") {
-  Host& root = host("root", "");
-  root.items[0].fail("cannot read /shared/image: permission denied");
+  const Host root = failed_host("root", "cannot read /shared/image: permission denied");
   const Got got = get({root.server()});
   CHECK_FALSE(got.digest);
   CHECK(got.why == "cannot read /shared/image: permission denied");
@@ -140,9 +167,9 @@ TEST_CASE("where nobody has it, the last one says why") {
 
 TEST_CASE("idle strangers cost no thread and do not keep an agent out") {
   const std::string contents = contents_of(1000);
-  Host& root = host("root", contents);
-  root.complete("digest");
-  const int port = static_cast<int>(*parse_integer(root.door.substr(0, root.door.find('/'))));
+  const Host root = complete_host("root", contents);
+  const std::string door = root.server().door;
+  const int port = static_cast<int>(*parse_integer(door.substr(0, door.find('/'))));
   std::vector<TimedSocket> strangers(80);
   for (TimedSocket& each : strangers) REQUIRE(each.connect("127.0.0.1", port, Milliseconds{5000}).empty());
   CHECK(get({root.server()}).contents == contents);
