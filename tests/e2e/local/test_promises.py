@@ -300,7 +300,8 @@ def test_every_key_of_the_plan_that_the_manual_names_is_there(machine):
     keys = re.findall(r"^\.T[PQ]\n\.B ([a-z_.\[\]]+)( \*)?$", section, re.MULTILINE)
     assert len(keys) > 60
     plans = {name: json.loads(machine.run("--dry-run=json", *options, *TRUE).stdout)
-             for name, options in (("here", ["--nproc-per-node", "2", "--max-restarts", "1"]), ("there", ["--hosts", "n1,n2"]))}
+             for name, options in (("here", ["--nproc-per-node", "2", "--max-restarts", "1", "--check-command", "x", "--on-failure", "x"]),
+                                   ("there", ["--hosts", "n1,n2"]))}
     told = re.search(r"the object has\n(.*?)\n\.TP", section, re.DOTALL)[1]
     carried = set(re.findall(r"[a-z_]{4,}", told)) - {"notices and"}
     for key, sourced in keys:
