@@ -35,7 +35,8 @@ void judge_surroundings(const HostRecord& record, std::vector<Finding>& findings
 void judge_names(const HostRecord& record, bool several, std::vector<Finding>& findings);
 void judge_variables(const HostRecord& record, bool several, std::vector<Finding>& findings);
 void judge_gpus(const HostRecord& record, std::vector<Finding>& findings);
-// Judges what the node has lost since it was looked at before, and the Xid errors since then.
+// Judges what the node has lost since it was looked at before, and the Xid errors since then. An error keeps
+// workers from running there; with a warning another node is only better.
 void judge_change(const HostRecord& before, const HostRecord& now, std::vector<Finding>& findings);
 // Subjects that show only among several nodes:
 void judge_connections(const std::vector<HostRecord>& records, std::vector<Finding>& findings);

@@ -18,12 +18,13 @@ const GpuHealth* find_gpu(const HostRecord& record, const std::string& address) 
 }
 
 void judge_gpu(const GpuHealth& before, const HostRecord& now, std::vector<Finding>& findings) {
-  const auto add = [&](std::string what, const char* fix) {
-    report(findings, Mark::error, "GPU", now.host, fmt::format("GPU {}: {}", before.address, what), fix);
+  const auto add = [&](std::string what, const char* fix, Mark mark = Mark::warning) {
+    report(findings, mark, "GPU", now.host, fmt::format("GPU {}: {}", before.address, what), fix);
   };
   const GpuHealth* const gpu = find_gpu(now, before.address);
   if (gpu == nullptr)
-    return add("it is not there any more", "have the site reset the node; leave it out until then");
+    return add("it is not there any more", "have the site reset the node; leave it out until then",
+               Mark::error);
   if (gpu->link_width > 0 && gpu->link_width < before.link_width)
     add(fmt::format("PCIe runs with {} lanes, {} before", gpu->link_width, before.link_width),
         "have the site reset or reseat it");
@@ -39,7 +40,7 @@ void judge_card(const std::string& name, int before, const HostRecord& now, std:
   const int speed = found == now.cards.end() ? -1 : found->second;
   const bool down = speed < 0 && before >= 0, slower = speed > 0 && speed < before;
   if (!down && !slower) return;
-  report(findings, Mark::error, "network", now.host,
+  report(findings, Mark::warning, "network", now.host,
          down ? fmt::format("{} has no link any more", printable(name, 32))
               : fmt::format("{} runs at {} Mbit/s, {} before", printable(name, 32), speed, before),
          "have the site look at its card and cable");
@@ -52,7 +53,7 @@ void judge_xids(const HostRecord& before, const HostRecord& now, std::vector<Fin
     const XidMeaning* const fault = find_hardware_fault(xid);
     if (fault == nullptr || xid.sequence <= before.kernel_log.newest || find_gpu(before, xid.gpu) == nullptr)
       continue;
-    report(findings, Mark::error, "GPU", now.host,
+    report(findings, fault->mark, "GPU", now.host,
            fmt::format("GPU {}: Xid {}, {}", xid.gpu, xid.number, fault->what), fault->fix);
   }
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "check/finding.hpp"
 #include "check/host_record.hpp"
 
 namespace ddprun::check {
@@ -17,6 +18,7 @@ struct XidMeaning {
   int number;
   const char* what;  // "it fell off the bus"
   const char* fix;
+  Mark mark = Mark::error;  // warning: the GPU may be used on
 };
 
 // Returns nullptr for an error that a program may cause (13, 31, 43, 45, 109 and others), and for one that is

@@ -143,6 +143,7 @@ void describe(Fields& fields, Stopped& stopped) {
   fields.optional("killed", stopped.killed, k_max_further_failures, describe_killed);
   fields.optional("unfit", stopped.unfit);
   fields.optional("remedy", stopped.remedy);
+  fields.optional("may_stay", stopped.may_stay);
 }
 
 void describe(Fields& fields, Stuck& stuck) { fields.value("attempt", stuck.attempt); }

@@ -84,6 +84,7 @@ struct Stopped {
   std::string
       unfit{};  // finding that keeps this node from another attempt (--check=auto): "GPU: GPU 3: GPU is lost"
   std::string remedy{};
+  bool may_stay = false;  // workers can run here where no other node is left
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 

@@ -65,6 +65,7 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
     if (finding) {
       message.unfit = finding->subject + ": " + finding->what;
       message.remedy = finding->fix;
+      message.may_stay = finding->mark != check::Mark::error;
     }
     link_.send(std::move(message));
   };

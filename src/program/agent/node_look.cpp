@@ -20,22 +20,28 @@ constexpr Milliseconds k_look_limit{5000};
 constexpr Milliseconds k_memory_pause{500};
 constexpr std::size_t k_most = std::size_t{1} << 20;  // bytes of a record
 
-std::vector<check::Finding> find_errors(const check::HostRecord& before, const check::HostRecord& now) {
+std::vector<check::Finding> find_errors(const check::HostRecord& record) {
   std::vector<check::Finding> findings;
-  check::judge_surroundings(now, findings);
-  check::judge_change(before, now, findings);  // before the GPUs: the kernel's log has the reason of a loss
-  check::judge_gpus(now, findings);
+  check::judge_surroundings(record, findings);
+  check::judge_gpus(record, findings);
   std::erase_if(findings, [](const check::Finding& each) { return each.mark != check::Mark::error; });
+  return findings;
+}
+
+// Returns what is wrong now, errors first.
+std::vector<check::Finding> find_faults(const check::HostRecord& before, const check::HostRecord& now) {
+  std::vector<check::Finding> findings;
+  check::judge_change(before, now, findings);  // before the GPUs: the kernel's log has the reason of a loss
   // Errors of before the first attempt are known, and the job was started with them.
-  std::vector<check::Finding> known;
-  check::judge_surroundings(before, known);
-  check::judge_gpus(before, known);
-  std::erase_if(findings, [&](const check::Finding& each) {
-    return std::ranges::any_of(known, [&](const check::Finding& other) {
-      return other.mark == check::Mark::error && other.subject == each.subject &&
-             (other.subject != "GPU" || other.what == each.what);
+  const std::vector<check::Finding> known = find_errors(before);
+  for (check::Finding& each : find_errors(now)) {
+    const bool is_known = std::ranges::any_of(known, [&](const check::Finding& other) {
+      return other.subject == each.subject && (other.subject != "GPU" || other.what == each.what);
     });
-  });
+    if (!is_known) findings.push_back(std::move(each));
+  }
+  std::ranges::stable_sort(findings, {},
+                           [](const check::Finding& each) { return each.mark != check::Mark::error; });
   return findings;
 }
 
@@ -80,21 +86,21 @@ void NodeLook::look() {
 
 void NodeLook::note(const std::string& answer) {
   end_query();
-  std::vector<check::Finding> errors;
+  std::vector<check::Finding> faults;
   try {
-    if (!answer.empty()) errors = find_errors(*before_, check::parse_json_text<check::HostRecord>(answer));
+    if (!answer.empty()) faults = find_faults(*before_, check::parse_json_text<check::HostRecord>(answer));
   } catch (const Error& error) {
     console::say_detail(error.what());
   }
-  if (errors.empty()) return look_at_memory();
+  if (faults.empty()) return look_at_memory();
   if (doubts_.empty()) {
-    doubts_ = std::move(errors);
+    doubts_ = std::move(faults);
     return look();
   }
-  const auto again = std::ranges::find_if(errors, [this](const check::Finding& each) {
+  const auto again = std::ranges::find_if(faults, [this](const check::Finding& each) {
     return std::ranges::find(doubts_, each.subject, &check::Finding::subject) != doubts_.end();
   });
-  if (again == errors.end()) return look_at_memory();
+  if (again == faults.end()) return look_at_memory();
   settle_unfit(*again);
 }
 

@@ -341,6 +341,22 @@ TEST_CASE("an unfit node whose place no other can take ends the job instead of a
   }
 }
 
+TEST_CASE("a node that is only worse than before stays where no other can take its place") {
+  for (const bool elastic : {true, false}) {
+    Play play(elastic ? with_spares(2, 0, 3) : settings(2, 3));
+    play.run();
+    play.say(0, AttemptFailed{{0}, failure_of(1)});
+    Stopped worse = unfit_after(0);
+    worse.may_stay = true;
+    play.say(1, worse);
+    play.say(0, Stopped{{0}, {}});
+    CHECK(play.all<ShowRestart>().size() == 1);
+    CHECK(noticed(play) ==
+          "n2 is unfit for another attempt: GPU: GPU 3: GPU is lost; it stays, as no other node can take its "
+          "place\n");
+  }
+}
+
 TEST_CASE("a failure without a restart stays the cause, whether a node is unfit or not") {
   Play play(settings(2, 0));
   play.run();

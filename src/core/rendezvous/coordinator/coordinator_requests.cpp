@@ -135,11 +135,14 @@ bool Coordinator::let_go(ConnectionId connection, const Stopped& stopped, TimePo
   const bool may = settings_.elastic && connection != k_local_connection &&
                    members_.nodes_here() > settings_.elastic->least;
   if (!stopped.unfit.empty()) {
-    const std::string what =
-        fmt::format("{} is unfit for another attempt: {}{}", host_of(agent), printable(stopped.unfit, 512),
-                    may ? "" : ", and no other node can take its place");
+    const bool stays = !may && (stopped.may_stay || !changes_.empty());
+    const char* const follows = may     ? ""
+                                : stays ? "; it stays, as no other node can take its place"
+                                        : ", and no other node can take its place";
+    const std::string what = fmt::format("{} is unfit for another attempt: {}{}", host_of(agent),
+                                         printable(stopped.unfit, 512), follows);
     const std::string remedy = printable(stopped.remedy, 512);
-    if (may || !changes_.empty()) {
+    if (may || stays) {
       actions_.push_back(ShowNotice{{what, remedy}});
     } else {  // instead of the restart
       late_cause_ = {
