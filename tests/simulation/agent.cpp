@@ -368,7 +368,8 @@ void Agent::carry_out(const supervise::life::SendStopped& action) {
   }
   if (stopped.failures.size() > k_max_further_failures) stopped.failures.resize(k_max_further_failures);
   stopping_ = false;
-  if (place_ > 0 && one_in(world_.random(), 60)) stopped.unfit = "GPU: GPU 3: GPU is lost";
+  if (place_ > 0 && !world_.one_loss() && one_in(world_.random(), 60))
+    stopped.unfit = "GPU: GPU 3: GPU is lost";
   send(stopped);
 }
 

@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "net/store_server_impl.hpp"
 #include "net/timers.hpp"
+#include "os/system_failure.hpp"
 #include "store/relay.hpp"
 #include "store/service.hpp"
 
@@ -40,7 +41,7 @@ int StoreServer::Impl::make_epoll() {
   if (descriptor >= 0) return descriptor;
   const int error = errno;
   ::close(listener_.descriptor);
-  throw Error(fmt::format("the store cannot watch its connections: {}", error_text(error)));
+  throw os::system_failure("the store cannot watch its connections", error);
 }
 
 bool StoreServer::Impl::control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot) {

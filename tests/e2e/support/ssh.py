@@ -52,11 +52,18 @@ class SshDaemons:
             self.stop(self._hosts[name])
 
     def start(self, host: Host) -> None:
-        daemon = host.popen([SSHD, "-D", "-e", "-f", str(self._directory / "sshd_config")])
-        self._daemons[host.name] = daemon
-        self._hosts.started.remove(daemon)  # it outlives the test that is running
-        wait_until(f"sshd answers on {host.name}",
-                   lambda: host.run(["ssh", host.name, "true"]).code == 0)
+        said = ""
+        for _ in range(4):  # now and then one that starts beside much else answers nothing for ever
+            daemon = host.popen([SSHD, "-D", "-e", "-f", str(self._directory / "sshd_config")])
+            self._daemons[host.name] = daemon
+            self._hosts.started.remove(daemon)  # it outlives the test that is running
+            try:
+                return wait_until(f"sshd answers on {host.name}", lambda: host.run(["ssh", host.name, "true"]).code == 0, seconds=30)
+            except TimeoutError:
+                said += host.run(["ssh", "-v", host.name, "true"]).stderr[-2000:]
+                self._daemons.pop(host.name).kill()
+                said += daemon.wait().stderr[-2000:]
+        raise TimeoutError(f"sshd does not answer on {host.name}: {said}")
 
     def stop(self, host: Host) -> None:
         daemon = self._daemons.pop(host.name)
