@@ -13,7 +13,6 @@
 #include "base/error.hpp"
 #include "net/store_server_impl.hpp"
 #include "net/timers.hpp"
-#include "os/system_failure.hpp"
 #include "store/relay.hpp"
 #include "store/service.hpp"
 
@@ -41,7 +40,8 @@ int StoreServer::Impl::make_epoll() {
   if (descriptor >= 0) return descriptor;
   const int error = errno;
   ::close(listener_.descriptor);
-  throw os::system_failure("the store cannot watch its connections", error);
+  throw Error(fmt::format("the store cannot watch its connections: {}", error_text(error)),
+              error == EMFILE ? "raise the limit of open files: ulimit -n" : "");
 }
 
 bool StoreServer::Impl::control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot) {
