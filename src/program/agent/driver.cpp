@@ -164,10 +164,12 @@ CoordinatorLink::Hooks Driver::link_hooks() {
   hooks.open_store = [this](const rendezvous::OpenStore& open) { return open_store(open); };
   hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { on_message(message); };
   hooks.show_restart = [this](const rendezvous::ShowRestart& restart) {
-    rendezvous::Finish failed;
-    failed.cause.kind = supervise::Cause::Kind::worker_failed;
-    failed.cause.failure = restart.cause;
-    on_failure_.attempt_failed(render_report_json(failed, plans_, began_, requeue_));
+    if (on_failure_.wanted()) {
+      rendezvous::Finish failed;
+      failed.cause.kind = supervise::Cause::Kind::worker_failed;
+      failed.cause.failure = restart.cause;
+      on_failure_.attempt_failed(render_report_json(failed, plans_, began_, requeue_));
+    }
     console::say(
         supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
   };
@@ -351,7 +353,8 @@ void Driver::handle(const rendezvous::Finish& end) {
     if (finish.report_here) {
       requeue_.decide(finish, plans_, job_end_.warned());
       said = report_end(finish, plans_, began_, requeue_, files_);
-      if (ends_badly(finish.cause)) ended_badly_ = render_report_json(finish, plans_, began_, requeue_);
+      if (on_failure_.wanted() && ends_badly(finish.cause))
+        ended_badly_ = render_report_json(finish, plans_, began_, requeue_);
     }
     tell_outer_launcher(finish.cause, files_);
     if (finish.report_here && finish.cause.kind == supervise::Cause::Kind::success) tell_unused_store();

@@ -111,7 +111,6 @@ std::string OnFailure::run(const std::string& event, const std::string& report) 
 }
 
 void OnFailure::attempt_failed(const std::string& report) {
-  if (plans_.node->options.check.on_failure.value.empty()) return;
   end();
   try {
     query_ = std::make_unique<probes::ChildQuery>(
@@ -128,7 +127,7 @@ void OnFailure::attempt_failed(const std::string& report) {
 
 void OnFailure::job_ended(const std::string& report) {
   end();
-  if (!plans_.node->options.check.on_failure.value.empty()) say_problem(run("job", report));
+  say_problem(run("job", report));
 }
 
 void OnFailure::end() {

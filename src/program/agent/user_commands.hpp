@@ -62,6 +62,7 @@ class OnFailure {
             workers::WorkerGroup& workers)
       : context_(context), plans_(plans), snapshot_(snapshot), workers_(workers) {}
 
+  bool wanted() const { return !plans_.node->options.check.on_failure.value.empty(); }
   // Runs it beside the restart. `report`: its standard input, as of --report. One that still runs from the
   // failure before is ended.
   void attempt_failed(const std::string& report);
