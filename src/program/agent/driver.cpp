@@ -95,7 +95,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       local_store_(context_, plans_, snapshot, store_),
       workers_(context_, plans_.node, snapshot,
                [this](std::size_t worker, const ExitStatus& status) { on_worker_ended(worker, status); }),
-      files_(context_, plans_, snapshot_, workers_),
+      files_(context_, plans_, snapshot_),
       events_(plans_, workers_, files_,
               [this](events::Event event) { link_.send_if_linked(rendezvous::Happened{std::move(event)}); }),
       endings_(workers_,
@@ -106,7 +106,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       telling_timer_(context_),
       parting_timer_(context_),
       life_(plans_.node->host, own_failure(failure, plans_.node->host), limits_of(plans_.node->options)),
-      stage_(context_, plans_, snapshot_, workers_, [this] { on_staged(); }),
+      stage_(context_, plans_, snapshot_, [this] { on_staged(); }),
       link_(context_,
             {plans_, snapshot_, workers_, store_, local_store_, events_, life_, output_link_, stage_.door()},
             failure, link_hooks()),
@@ -121,15 +121,14 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       standbys_(context_, plans_, expected, snapshot_.host, workers_,
                 [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       node_look_(context_, plans_, snapshot_, workers_, std::move(look.record)),
-      command_look_(context_, plans_, snapshot_, workers_, look.command_is_broken),
-      on_failure_(context_, plans_, snapshot_, workers_),
-      job_end_(context_, plans_, workers_, job_end_hooks()),
+      command_look_(context_, plans_, snapshot_, look.command_is_broken),
+      on_failure_(context_, plans_, snapshot_),
+      job_end_(context_, plans_, job_end_hooks()),
       warned_workers_(context_, plans_, workers_,
                       {[this](std::size_t worker) { return supervisor_.running(worker); },
                        [this](int signal) { supervisor_.note_delivery(signal, /*pass_on=*/false); }}),
       grace_(context_),
       only_tells_(failure.has_value()) {
-  workers_.spare(signals_.helper());
   // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
   for (const int inherited : os::capture_children()) workers_.spare(inherited);
   console::route_log([this](const std::string& lines) { workers_.insert_error(lines); });

@@ -28,9 +28,6 @@ void Driver::handle(const rendezvous::AliveQuestion& question) {
 void Driver::ask_for_grace() {
   if (!link_.coordinates()) return;
   probes::GraceSearch::Hooks hooks;
-  hooks.note_child = [this](int child, bool runs) {
-    runs ? workers_.spare(child) : workers_.spare_no_more(child);
-  };
   hooks.found = [this](Milliseconds grace) {
     console::say(fmt::format("Slurm leaves job {} more time: the workers have {} to stop",
                              plans_.node->allocation.job_id.value, describe_duration(grace)));

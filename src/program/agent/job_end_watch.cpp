@@ -28,11 +28,9 @@ std::string ask(const allocation::Allocation& allocation) {
 
 }  // namespace
 
-JobEndWatch::JobEndWatch(boost::asio::io_context& context, const Plans& plans, workers::WorkerGroup& workers,
-                         Hooks hooks)
+JobEndWatch::JobEndWatch(boost::asio::io_context& context, const Plans& plans, Hooks hooks)
     : context_(context),
       plans_(plans),
-      workers_(workers),
       hooks_(std::move(hooks)),
       watch_(plans.node->options.time_limit),
       timer_(context) {}
@@ -64,13 +62,10 @@ void JobEndWatch::carry_out(const supervise::EndWatch::Ask&) {
         os::AnsweringChild([allocation] { return ask(allocation); },
                            "ask the scheduler for the job's time limit"),
         k_most_shown, k_answer_limit, [this](const std::string& shown, bool) {
-          workers_.spare_no_more(query_child_);
           query_.reset();
           const auto left = allocation::parse_time_left(plans_.node->allocation, shown, probes::age_of_date);
           note_answer(left ? std::optional(Milliseconds{*left * 1000}) : std::nullopt);
         });
-    query_child_ = query_->child();
-    workers_.spare(query_child_);
   } catch (const Error& error) {
     console::say_detail(error.what());
     boost::asio::post(context_, [this] { note_answer(std::nullopt); });

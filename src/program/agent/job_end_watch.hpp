@@ -9,7 +9,6 @@
 #include "agent/plans.hpp"
 #include "probes/child_query.hpp"
 #include "supervise/end_watch.hpp"
-#include "workers/worker_group.hpp"
 
 namespace ddprun::agent {
 
@@ -19,8 +18,7 @@ class JobEndWatch {
     std::function<void(TimePoint end)> know;
     std::function<void(int signal)> warn;  // all workers, of this attempt and of later ones
   };
-  JobEndWatch(boost::asio::io_context& context, const Plans& plans, workers::WorkerGroup& workers,
-              Hooks hooks);
+  JobEndWatch(boost::asio::io_context& context, const Plans& plans, Hooks hooks);
 
   void begin();  // the workers start; once for all attempts
   void end();    // ends with the job
@@ -37,12 +35,10 @@ class JobEndWatch {
 
   boost::asio::io_context& context_;
   const Plans& plans_;
-  workers::WorkerGroup& workers_;
   Hooks hooks_;
   supervise::EndWatch watch_;
   boost::asio::steady_timer timer_;
   std::unique_ptr<probes::ChildQuery> query_;  // under way
-  int query_child_ = 0;
 };
 
 }  // namespace ddprun::agent

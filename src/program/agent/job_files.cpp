@@ -58,9 +58,8 @@ events::MetricsKeeper metrics_keeper(const std::string& host) {
   return {fmt::format("{}/{}", host, os::pid_namespace()), ::getpid(), own ? own->start_time : 0};
 }
 
-JobFiles::JobFiles(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
-                   workers::WorkerGroup& workers)
-    : context_(context), plans_(plans), workers_(workers) {
+JobFiles::JobFiles(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot)
+    : context_(context), plans_(plans) {
   const options::Options& options = plans.node->options;
   const std::map<Kind, std::string> paths{{Kind::events, options.events_file},
                                           {Kind::metrics, options.metrics_file},
@@ -89,17 +88,16 @@ void JobFiles::add(Kind kind, const std::string& path, const std::vector<Kind>& 
     subject.file = join(names, " and ") + " to";
     subject.noun.clear();
   }
-  files_.try_emplace(kind, context_, path, std::move(subject), row.how, make_hooks(kind, path, shared),
+  files_.try_emplace(kind, context_, path, std::move(subject), row.how, make_say(kind, path, shared),
                      merge_of(kind, host));
 }
 
 // A path of several files is reported once.
-streams::NamedFile::Hooks JobFiles::make_hooks(Kind kind, const std::string& path, bool shared) {
-  const auto say = [this, kind, path, shared](const std::string& what, const std::string& hint) {
+streams::NamedFile::Say JobFiles::make_say(Kind kind, const std::string& path, bool shared) {
+  return [this, kind, path, shared](const std::string& what, const std::string& hint) {
     if (kind == Kind::error_file) return console::say_detail(what);
     if (!shared || reported_.insert(path).second) console::say_error(what, hint);
   };
-  return {[this](int pid) { workers_.spare(pid); }, say};
 }
 
 void JobFiles::write(Kind kind, std::string_view text) {

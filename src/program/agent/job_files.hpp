@@ -14,7 +14,6 @@
 #include "events/metrics.hpp"
 #include "facts/snapshot.hpp"
 #include "streams/named_file.hpp"
-#include "workers/worker_group.hpp"
 
 namespace ddprun::agent {
 
@@ -22,8 +21,7 @@ class JobFiles {
  public:
   enum class Kind { events, metrics, report, error_file };
 
-  JobFiles(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
-           workers::WorkerGroup& workers);
+  JobFiles(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot);
 
   bool wanted(Kind kind) const { return files_.contains(kind); }
   void write(Kind kind, std::string_view text);  // only if it is wanted
@@ -32,11 +30,10 @@ class JobFiles {
 
  private:
   void add(Kind kind, const std::string& path, const std::vector<Kind>& same);
-  streams::NamedFile::Hooks make_hooks(Kind kind, const std::string& path, bool shared);
+  streams::NamedFile::Say make_say(Kind kind, const std::string& path, bool shared);
 
   boost::asio::io_context& context_;
   const Plans& plans_;
-  workers::WorkerGroup& workers_;
   std::map<Kind, streams::NamedFile> files_;
   std::set<std::string> reported_;  // paths of several files that cannot be written
 };

@@ -61,18 +61,13 @@ void NodeLook::ask(const std::function<std::string()>& question, const char* pur
     query_ = std::make_unique<probes::ChildQuery>(
         context_, os::AnsweringChild(question, purpose), k_most, k_look_limit,
         [this, then](const std::string& answer, bool) { (this->*then)(answer); });
-    workers_.spare(query_->child());
   } catch (const Error& error) {
     console::say_detail(error.what());
     settle({});
   }
 }
 
-void NodeLook::end_query() {
-  if (!query_) return;
-  workers_.spare_no_more(query_->child());
-  query_.reset();
-}
+void NodeLook::end_query() { query_.reset(); }
 
 void NodeLook::look() {
   probes::CheckedNode checked;

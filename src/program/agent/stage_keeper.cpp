@@ -31,11 +31,9 @@ constexpr std::size_t k_frame_head = 9;
 }  // namespace
 
 StageKeeper::StageKeeper(boost::asio::io_context& context, const Plans& plans,
-                         const facts::Snapshot& snapshot, workers::WorkerGroup& workers,
-                         std::function<void()> settled)
+                         const facts::Snapshot& snapshot, std::function<void()> settled)
     : plans_(plans),
       snapshot_(snapshot),
-      workers_(workers),
       on_settled_(std::move(settled)),
       socket_(context),
       settled_(plans.node->options.stage.paths.empty()) {
@@ -78,7 +76,6 @@ void StageKeeper::begin(const std::vector<staging::Server>& sources) {
     return 0;
   });
   if (process_ < 0) return give_up("cannot start a process: " + os::describe_errno(errno));
-  workers_.spare(process_);
   if (!door_.empty()) ::close(std::exchange(listener_.descriptor, -1));
   socket_.assign(boost::asio::local::stream_protocol(), pair.ours.release());
   read();
@@ -158,7 +155,7 @@ void StageKeeper::end() {
   while (::poll(&ended, 1, k_removal_limit) > 0 && ::read(socket, unread.data(), unread.size()) > 0) {
   }
   ::close(socket);
-  workers_.spare_no_more(std::exchange(process_, -1));
+  process_ = -1;
 }
 
 }  // namespace ddprun::agent

@@ -13,7 +13,6 @@
 #include "agent/stage_process.hpp"
 #include "facts/snapshot.hpp"
 #include "net/bound_socket.hpp"
-#include "workers/worker_group.hpp"
 
 namespace ddprun::agent {
 
@@ -21,7 +20,7 @@ class StageKeeper {
  public:
   // Makes a keeper that calls `settled` once its work is done.
   StageKeeper(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
-              workers::WorkerGroup& workers, std::function<void()> settled);
+              std::function<void()> settled);
   StageKeeper(const StageKeeper&) = delete;
   StageKeeper& operator=(const StageKeeper&) = delete;
   ~StageKeeper() { end(); }
@@ -48,7 +47,6 @@ class StageKeeper {
 
   const Plans& plans_;
   const facts::Snapshot& snapshot_;
-  workers::WorkerGroup& workers_;
   std::function<void()> on_settled_;
   std::string door_;
   net::BoundSocket listener_;

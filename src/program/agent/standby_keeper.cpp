@@ -87,11 +87,7 @@ void StandbyKeeper::end() {
   if (workers::Standbys* const standbys = workers_.standbys()) standbys->end();
 }
 
-void StandbyKeeper::end_query() {
-  if (!query_) return;
-  workers_.spare_no_more(query_->child());
-  query_.reset();
-}
+void StandbyKeeper::end_query() { query_.reset(); }
 
 void StandbyKeeper::wait_for_look() {
   net::call_at(timer_, plan_.next_look(os::now()), [this] { look(); });
@@ -106,7 +102,6 @@ void StandbyKeeper::look() {
           note_modules(os::parse_modules(answer));
           wait_for_look();
         });
-    workers_.spare(query_->child());
   } catch (const Error& error) {
     console::say_detail(error.what());
     wait_for_look();

@@ -132,7 +132,6 @@ void StatusService::begin_measurement() {
           if (!usage_) begin_measurement();
         });
     problem_ = std::move(problem.reader);
-    workers_.spare(usage_->child());
   } catch (const Error& error) {
     console::say_detail(error.what());
     tell(status);
@@ -154,13 +153,11 @@ void StatusService::end_measurement(bool writes) {
         std::move(problem_), k_most_problem, k_write_limit,
         [this](const std::string& text, bool late) { note_written(text, late, k_write_limit); });
   }
-  workers_.spare_no_more(usage_->child());
   usage_.reset();
 }
 
 void StatusService::note_written(std::string problem, bool late, Milliseconds limit) {
   if (late) problem = "not written within " + describe_duration(limit);
-  workers_.spare_no_more(writing_->child());
   writing_.reset();
   if (problem.empty() || std::exchange(told_unwritten_, true)) return;
   console::say_notice(fmt::format("cannot write all stacks of the ranks on {}: {}; the job continues",

@@ -37,7 +37,6 @@ void CommandLook::begin(const rendezvous::Stop& stop, bool failed_here) {
                            "run the command of --check-command"),
         k_most_verdict, node.options.check.limit.value + probes::k_own_check_margin,
         [this](const std::string& answer, bool) { note(probes::read_verdict(answer)); });
-    workers_.spare(query_->child());
   } catch (const Error& error) {
     console::say_notice(error.what(), error.hint());
   }
@@ -92,10 +91,7 @@ void CommandLook::end() {
   drop_query();
 }
 
-void CommandLook::drop_query() {
-  if (query_) workers_.spare_no_more(query_->child());
-  query_.reset();
-}
+void CommandLook::drop_query() { query_.reset(); }
 
 // Returns what went wrong; empty: nothing.
 std::string OnFailure::run(const std::string& event, const std::string& report) const {
@@ -119,7 +115,6 @@ void OnFailure::attempt_failed(const std::string& report) {
           end();
           say_problem(problem);
         });
-    workers_.spare(query_->child());
   } catch (const Error& error) {
     console::say_notice(error.what(), error.hint());
   }
@@ -130,9 +125,6 @@ void OnFailure::job_ended(const std::string& report) {
   say_problem(run("job", report));
 }
 
-void OnFailure::end() {
-  if (query_) workers_.spare_no_more(query_->child());
-  query_.reset();
-}
+void OnFailure::end() { query_.reset(); }
 
 }  // namespace ddprun::agent

@@ -13,7 +13,6 @@
 #include "probes/child_query.hpp"
 #include "probes/own_check.hpp"
 #include "rendezvous/message.hpp"
-#include "workers/worker_group.hpp"
 
 namespace ddprun::agent {
 
@@ -24,8 +23,8 @@ inline constexpr Milliseconds k_on_failure_limit{20000};
 class CommandLook {
  public:
   CommandLook(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
-              workers::WorkerGroup& workers, bool warned)
-      : context_(context), plans_(plans), snapshot_(snapshot), workers_(workers), warned_(warned) {}
+              bool warned)
+      : context_(context), plans_(plans), snapshot_(snapshot), warned_(warned) {}
 
   // Begins, beside the stop of the workers, where another attempt may follow. `failed_here`: the failure is
   // of this node; the command runs in any case then, and what it says is kept beside the logs.
@@ -47,7 +46,6 @@ class CommandLook {
   boost::asio::io_context& context_;
   const Plans& plans_;
   const facts::Snapshot& snapshot_;
-  workers::WorkerGroup& workers_;
   std::unique_ptr<probes::ChildQuery> query_;
   probes::CheckQuestion question_;
   std::optional<check::Finding> finding_;
@@ -58,9 +56,8 @@ class CommandLook {
 // The command of --on-failure, on the host that reports.
 class OnFailure {
  public:
-  OnFailure(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot,
-            workers::WorkerGroup& workers)
-      : context_(context), plans_(plans), snapshot_(snapshot), workers_(workers) {}
+  OnFailure(boost::asio::io_context& context, const Plans& plans, const facts::Snapshot& snapshot)
+      : context_(context), plans_(plans), snapshot_(snapshot) {}
 
   bool wanted() const { return !plans_.node->options.check.on_failure.value.empty(); }
   // Runs it beside the restart. `report`: its standard input, as of --report. One that still runs from the
@@ -76,7 +73,6 @@ class OnFailure {
   boost::asio::io_context& context_;
   const Plans& plans_;
   const facts::Snapshot& snapshot_;
-  workers::WorkerGroup& workers_;
   std::unique_ptr<probes::ChildQuery> query_;
 };
 

@@ -30,7 +30,6 @@ class SignalWatch {
   void note_worker();             // one was made
   void note_reached(int number);  // the workers have this one, whatever is told of it
 
-  int helper() const { return canary_.pid(); }  // not to be killed by a sweep
   // Ends the watch: calls nothing any more, and leaves the signals blocked.
   void leave();
 

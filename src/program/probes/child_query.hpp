@@ -25,7 +25,6 @@ class ChildQuery {
   ~ChildQuery() { answer_->cancel(); }  // answer is not wanted any more
   ChildQuery(const ChildQuery&) = delete;
   ChildQuery& operator=(const ChildQuery&) = delete;
-  int child() const { return child_.pid(); }
 
   // Reads likewise, once it has answered, what it writes through another pipe while it continues.
   void read_more(os::Fd pipe, std::size_t most, Milliseconds limit, OnAnswer on_answer);

@@ -64,17 +64,11 @@ void GraceSearch::begin(const allocation::Allocation& allocation, const Sourced<
           const auto grace = parse(shown);
           if (grace && *grace > least) hooks_.found(*grace);
         });
-    child_ = query_->child();
-    if (hooks_.note_child) hooks_.note_child(child_, true);
   } catch (const Error&) {
     query_.reset();  // --shutdown-timeout holds
   }
 }
 
-void GraceSearch::end() {
-  if (!query_) return;
-  if (hooks_.note_child) hooks_.note_child(child_, false);
-  query_.reset();
-}
+void GraceSearch::end() { query_.reset(); }
 
 }  // namespace ddprun::probes

@@ -17,8 +17,6 @@ class GraceSearch {
  public:
   struct Hooks {
     std::function<void(Milliseconds grace)> found;
-    // A child that is no worker's has been started, or is gone; may be unset.
-    std::function<void(int child, bool runs)> note_child{};
   };
   explicit GraceSearch(boost::asio::io_context& context) : context_(context) {}
 
@@ -34,7 +32,6 @@ class GraceSearch {
   Hooks hooks_;
   bool begun_ = false;
   std::unique_ptr<ChildQuery> query_;  // under way
-  int child_ = 0;
 };
 
 }  // namespace ddprun::probes

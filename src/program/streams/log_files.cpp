@@ -99,12 +99,11 @@ void check_log_folder(const output::OutputOptions& options, const std::string& h
 }
 
 LogFiles::LogFiles(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
-                   const facts::Snapshot& snapshot, std::function<void(int)> started)
+                   const facts::Snapshot& snapshot)
     : context_(context),
       node_(std::move(node)),
       snapshot_(snapshot),
       options_(node_->options.output),
-      started_(std::move(started)),
       watch_(context),
       limit_timer_(context) {}
 
@@ -286,7 +285,6 @@ void LogFiles::correct_index() {
 os::LogWriter& LogFiles::writer() {
   if (!writer_) {
     writer_ = std::make_unique<os::LogWriter>();
-    started_(writer_->child());
     watch_.assign(os::duplicate(writer_->socket()).release());
     watch_writer();
   }

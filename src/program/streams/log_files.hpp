@@ -33,9 +33,8 @@ struct StreamCopy {
 
 class LogFiles {
  public:
-  // Makes the files' owner. `started`: gets the log writer's process, which is no worker's.
   LogFiles(boost::asio::io_context& context, std::shared_ptr<const plan::NodeProposal> node,
-           const facts::Snapshot& snapshot, std::function<void(int pid)> started);
+           const facts::Snapshot& snapshot);
 
   // Makes the folders of the attempt, once. Throws Error.
   void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan);
@@ -88,7 +87,6 @@ class LogFiles {
   std::shared_ptr<const plan::LaunchPlan> plan_;  // plan of the latest attempt
   const facts::Snapshot& snapshot_;
   const output::OutputOptions& options_;
-  std::function<void(int)> started_;
   std::string run_folder_;
   std::string attempt_folder_;
   std::unique_ptr<os::LogWriter> writer_;

@@ -25,12 +25,12 @@ constexpr const char* k_hint =
 }  // namespace
 
 NamedFile::NamedFile(boost::asio::io_context& context, std::string path, Subject subject,
-                     os::FileWriter::How how, Hooks hooks, os::FileWriter::Merge merge)
+                     os::FileWriter::How how, Say say, os::FileWriter::Merge merge)
     : context_(context),
       path_(std::move(path)),
       subject_(std::move(subject)),
       how_(how),
-      hooks_(std::move(hooks)),
+      say_(std::move(say)),
       merge_(std::move(merge)),
       socket_(context),
       silence_timer_(context),
@@ -46,7 +46,6 @@ bool NamedFile::start() {
     end();
     return false;
   }
-  hooks_.started(writer_->child());
   watch_news();
   return true;
 }
@@ -134,8 +133,8 @@ void NamedFile::note_progress() {
 
 void NamedFile::say_once(const std::string& why, const char* rest) {
   if (std::exchange(told_, true)) return;
-  hooks_.say(fmt::format("cannot write {} {}: {}{}", subject_.file, subject_.where, why, rest),
-             *rest == '\0' ? "" : k_hint);
+  say_(fmt::format("cannot write {} {}: {}{}", subject_.file, subject_.where, why, rest),
+       *rest == '\0' ? "" : k_hint);
 }
 
 void NamedFile::end() {
@@ -164,9 +163,9 @@ void NamedFile::say_lost() {
                                               : "it was written too slowly";
   if (how_ == os::FileWriter::How::replace || subject_.noun.empty()) return say_once(why, "");
   const char* const hint = std::exchange(told_, true) ? "" : k_hint;
-  hooks_.say(fmt::format("cannot write {} to {}: {}",
-                         count_of(static_cast<std::int64_t>(lost), subject_.noun), subject_.where, why),
-             hint);
+  say_(fmt::format("cannot write {} to {}: {}", count_of(static_cast<std::int64_t>(lost), subject_.noun),
+                   subject_.where, why),
+       hint);
 }
 
 void NamedFile::when_written(Milliseconds limit, std::function<void()> handler) {

@@ -23,13 +23,10 @@ class NamedFile {
     std::string where;  // "/home/me/e.jsonl on n1"
     std::string noun;   // "event": one text; empty: lost texts are not counted
   };
-  struct Hooks {
-    std::function<void(int pid)> started;  // the process that writes, which is no worker's
-    std::function<void(const std::string& what, const std::string& hint)> say;
-  };
+  using Say = std::function<void(const std::string& what, const std::string& hint)>;
 
   NamedFile(boost::asio::io_context& context, std::string path, Subject subject, os::FileWriter::How how,
-            Hooks hooks, os::FileWriter::Merge merge = {});
+            Say say, os::FileWriter::Merge merge = {});
 
   void write(std::string_view text);
   // Calls when all is written, or after `limit`; what is not written then is given up. The last call counts.
@@ -52,7 +49,7 @@ class NamedFile {
   std::string path_;
   Subject subject_;
   os::FileWriter::How how_;
-  Hooks hooks_;
+  Say say_;
   os::FileWriter::Merge merge_;
   std::unique_ptr<os::FileWriter> writer_;
   boost::asio::posix::stream_descriptor socket_;

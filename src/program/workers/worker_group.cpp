@@ -17,6 +17,7 @@
 #include "os/descriptors.hpp"
 #include "os/files/slow_files.hpp"
 #include "os/private_files.hpp"
+#include "os/process/helper_child.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/signals.hpp"
 #include "os/read_file.hpp"
@@ -72,7 +73,7 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const
       inherited_(os::capture_inherited_descriptors()),
       ignored_signals_(os::capture_ignored_signals(os::handled_signals())),
       open_files_(os::raise_open_files_limit()),
-      logs_(context, node_, snapshot, [this](int pid) { spare(pid); }),
+      logs_(context, node_, snapshot),
       binding_timer_(context) {
   if (options::outlives_nodes(node_->options)) pumps_.allow_lost_hosts();
   if (lends_terminal(*node_)) terminal_ = os::Terminal::open_controlling();
@@ -272,7 +273,8 @@ void WorkerGroup::kill_group(std::size_t worker) {
 }
 
 std::vector<int> WorkerGroup::main_processes() const {
-  std::vector<int> known = helpers_;
+  std::vector<int> known = os::running_helpers();
+  known.insert(known.end(), helpers_.begin(), helpers_.end());
   known.push_back(reaper_.pid());
   for (const auto& worker : workers_) {
     if (worker->child) known.push_back(worker->child->pid());

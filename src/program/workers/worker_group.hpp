@@ -57,7 +57,8 @@ class WorkerGroup {
   static os::ChildGroup group_of_workers(const plan::NodeProposal& node);
   void remove_at_end(const os::RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
   void note_link(int socket, bool open) { open ? reaper_.note_link(socket) : reaper_.forget_link(socket); }
-  void spare(int helper) { helpers_.push_back(helper); }  // a process of ours that is no worker's
+  // A process that is no worker's, and none of os::running_helpers().
+  void spare(int helper) { helpers_.push_back(helper); }
   void spare_no_more(int helper) { std::erase(helpers_, helper); }
   status::NodeStatus status() const;  // status of this attempt, except what has to be measured
   os::WorkerPlaces places() const;    // places where more can be measured

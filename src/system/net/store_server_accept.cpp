@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "net/store_server_impl.hpp"
+#include "net/tcp_tools.hpp"
 #include "net/timers.hpp"
 
 namespace ddprun::net {
@@ -25,9 +26,7 @@ constexpr std::size_t k_least_connections = 64;
 
 }  // namespace
 
-std::string error_text(int error) {
-  return boost::system::error_code(error, boost::system::system_category()).message();
-}
+std::string error_text(int error) { return describe_error({error, boost::system::system_category()}); }
 
 BoundSocket listen_on(int port, int backlog) {
   const BoundSocket listener = bind_port(port, backlog);

@@ -41,7 +41,6 @@ class FileWriter {
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
-  pid_t child() const { return child_; }
   // Does not block. Readable when there is news(), and when the child has left; writable when it takes more.
   int socket() const { return socket_.get(); }
   // One text on its way to the child.

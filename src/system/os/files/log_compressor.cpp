@@ -101,6 +101,7 @@ LogCompressor::Done LogCompressor::take_end() {
   if (child_ > 0) {
     while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
     }
+    forget_helper(child_);
     error = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
   }
   const Job job = std::move(jobs_.front());

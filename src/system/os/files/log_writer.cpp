@@ -162,8 +162,8 @@ LogWriter::LogWriter() {
     throw system_failure("cannot start the process that writes log files", errno);
   socket_ = Fd(ends[0]);
   const Fd other(ends[1]);
-  child_ = fork_helper([&] { return write_logs(other.get()); });
-  if (child_ < 0) throw system_failure("cannot start the process that writes log files", errno);
+  const pid_t child = fork_helper([&] { return write_logs(other.get()); });
+  if (child < 0) throw system_failure("cannot start the process that writes log files", errno);
 }
 
 LogWriter::~LogWriter() { finish(); }

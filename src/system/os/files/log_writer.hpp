@@ -42,7 +42,6 @@ class LogWriter {
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  pid_t child() const { return child_; }
   // Appends what comes through `reader` to the file at `path`, which is open as `file`.
   void add(int id, Fd reader, Fd file, const std::string& path, const LogStyle& style);
   // Completes the files added so far: each is complete once its pipe has ended, and is compressed if wanted.
@@ -57,7 +56,6 @@ class LogWriter {
 
  private:
   Fd socket_;
-  pid_t child_ = -1;
   bool left_ = false;
 };
 

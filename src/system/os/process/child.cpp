@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "os/descriptors.hpp"
+#include "os/process/helper_child.hpp"
 #include "os/process/process_table.hpp"
 
 namespace ddprun::os {
@@ -42,7 +43,9 @@ std::optional<ExitStatus> look_at_end(idtype_t type, int id) {
 std::optional<ExitStatus> reap_one(idtype_t type, int id) {
   const auto status = look_at_end(type, id);
   siginfo_t info{};
-  return status && ask_now(type, id, WEXITED, info) ? status : std::nullopt;
+  if (!status || !ask_now(type, id, WEXITED, info)) return std::nullopt;
+  forget_helper(info.si_pid);
+  return status;
 }
 
 // Finds one of our children that has ended and is not reaped; 0: there is none.

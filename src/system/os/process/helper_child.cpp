@@ -20,6 +20,12 @@ namespace {
 
 constexpr Milliseconds k_end_limit{1000};
 
+// Those of this process, which has one thread.
+std::vector<int>& helpers() {
+  static std::vector<int> pids;
+  return pids;
+}
+
 std::optional<ExitStatus> end_by_pidfd(const Fd& process) {
   ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
   wait_until_ready(process.get(), now() + k_end_limit);
@@ -40,6 +46,7 @@ std::optional<ExitStatus> end_by_number(pid_t child) {
 }
 
 [[noreturn]] void run_and_leave(const std::function<int()>& call, pid_t parent) {
+  helpers().clear();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   try {
@@ -60,6 +67,7 @@ pid_t fork_helper(const std::function<int()>& call) {
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) run_and_leave(call, parent);
+  if (child > 0) note_helper(child);
   return child;
 }
 
@@ -77,5 +85,11 @@ std::optional<ExitStatus> end_helper(pid_t child, const Fd& process) {
   if (child <= 0) return std::nullopt;
   return process ? end_by_pidfd(process) : end_by_number(child);
 }
+
+std::vector<int> running_helpers() { return helpers(); }
+
+void note_helper(pid_t child) { helpers().push_back(child); }
+
+void forget_helper(pid_t child) { std::erase(helpers(), child); }
 
 }  // namespace ddprun::os

@@ -23,11 +23,15 @@ pid_t fork_helper(const std::function<int()>& call);
 pid_t fork_outliving_helper(const char* name, const std::vector<int>& kept,
                             const std::function<int(const std::vector<int>& kept)>& call);
 
-// Kills and reaps it, and says how it ended: before that, or by the SIGKILL. Once it has ended it is reaped
-// as any orphan is (reap_orphans), and its number may be another process', a worker's even: what `process`,
-// its pidfd, names cannot change. Without one (before Linux 5.3) it is left alone when it is not our child
-// any more. nullopt: it was reaped already, or the kernel holds it, inside a driver say, for longer than a
-// second.
+// Kills and reaps it, and says how it ended: before that, or by the SIGKILL. Where another call has reaped
+// it, its number may be another process', a worker's even: what `process`, its pidfd, names cannot change.
+// Without one (before Linux 5.3) it is left alone when it is not our child any more. nullopt: it was reaped
+// already, or the kernel holds it, inside a driver say, for longer than a second.
 std::optional<ExitStatus> end_helper(pid_t child, const Fd& process);
+
+// Returns the helpers that are not reaped yet: processes of ours, which no worker has left behind.
+std::vector<int> running_helpers();
+void note_helper(pid_t child);    // one that was forked otherwise
+void forget_helper(pid_t child);  // once it is reaped; reap() does this itself
 
 }  // namespace ddprun::os

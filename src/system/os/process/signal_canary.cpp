@@ -15,6 +15,7 @@
 #include "os/descriptors.hpp"
 #include "os/process/blocked_signals.hpp"
 #include "os/process/child.hpp"
+#include "os/process/helper_child.hpp"
 #include "os/process/process_table.hpp"
 #include "os/read_file.hpp"
 #include "os/system_failure.hpp"
@@ -64,6 +65,7 @@ SignalCanary::SignalCanary(ChildGroup place) {
   pid_ = ::fork();
   if (pid_ == 0) listen_for_signals(place, other.get());
   if (pid_ < 0) throw system_failure("cannot start the process that watches signals", errno);
+  note_helper(pid_);
 }
 
 std::optional<int> SignalCanary::read() {

@@ -214,7 +214,7 @@ TEST_CASE_METHOD(Fixture, "a port in use is an error that names it") {
     FAIL("two stores on one port");
   } catch (const Error& error) {
     CHECK(error.what() ==
-          "the store cannot listen on port " + std::to_string(server.port()) + ": Address already in use");
+          "the store cannot listen on port " + std::to_string(server.port()) + ": address already in use");
     CHECK(error.hint() == "another program listens there; choose another port or leave the choice to ddprun");
   }
 }
@@ -370,7 +370,7 @@ TEST_CASE_METHOD(Fixture, "without descriptors left the store waits for one") {
   serve_until([&] { return !reports.empty(); });
   CHECK(ask(first, request(count_keys), 8) == k_one);
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  CHECK(reports[0] == "the store cannot accept more than its 1 connections for now: Too many open files");
+  CHECK(reports[0] == "the store cannot accept more than its 1 connections for now: too many open files");
   CHECK(receive(*second, 8) == k_one);
 }
 

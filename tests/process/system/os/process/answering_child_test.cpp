@@ -8,6 +8,7 @@
 #include "catch.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/child.hpp"
+#include "os/process/helper_child.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;
@@ -60,4 +61,18 @@ TEST_CASE("what a child does after its answer holds up no reader of it") {
                        [&later] { write_whole(later.writer.get(), "y"); });
   later.writer.close();
   CHECK(read_until(later.reader.get(), "") == "y");
+}
+
+TEST_CASE("a helper is known as one until it is reaped, in this process alone") {
+  REQUIRE(running_helpers().empty());
+  AnsweringChild first([] { return std::to_string(running_helpers().size()); }, "test");
+  AnsweringChild second([] { return std::to_string(running_helpers().size()); }, "test");
+  CHECK(read_until(second.descriptor(), "") == "0");
+  CHECK(running_helpers() == std::vector<int>{first.pid(), second.pid()});
+  CHECK(read_until(first.descriptor(), "") == "0");
+  reap_orphans(running_helpers());  // they have ended, and are not its
+  CHECK(first.end());
+  CHECK(running_helpers() == std::vector<int>{second.pid()});
+  for (const int pid = second.pid(); !reap(pid);) ::usleep(1000);
+  CHECK(running_helpers().empty());
 }
