@@ -64,7 +64,7 @@ def test_a_job_ends_when_a_tracer_lets_go_of_its_worker(machine, workers):
         (machine.directory / "end").touch()
         hear_of_end(program, tracer)
         time.sleep(0.5)  # as one who reads the debugger's screen
-    result = program.wait(timeout=20)
+    result = program.wait()
     assert result.code == 7, str(result)
 
 
@@ -81,7 +81,7 @@ def test_a_worker_that_a_tracer_holds_is_told_and_awaited(machine):
         wait_until("it is told", lambda: file.read_text().count("\n") == 2)
         said = file.read_text()
         name = Path(f"/proc/{tracer.pid}/comm").read_text().strip()
-    result = program.wait(timeout=20)
+    result = program.wait()
     assert said.startswith("ddprun: rank 0 on "), said
     assert said.endswith(f" has not ended 3 s after SIGKILL: pid {pid} (sh) is traced by {name} (pid {tracer.pid}), "
                          f"which has not released it\nhint: detach the tracer or end it: kill {tracer.pid}\n"), said
@@ -116,7 +116,7 @@ def test_a_worker_in_uninterruptible_sleep_is_told_with_its_wait_channel_and_doe
     pid_of_worker(machine, 0)
     freeze(freezer, pid)
     program.send_signal(signal.SIGTERM)
-    result = program.wait(timeout=40)
+    result = program.wait()
     (freezer / "freezer.state").write_text("THAWED")
     assert result.code == 143, str(result)
     assert re.search(rf"ddprun: rank 1 on \S+ has not ended 3 s after SIGKILL: pid {pid} \(sh\) is in uninterruptible "
@@ -130,7 +130,7 @@ def test_what_a_worker_leaves_in_uninterruptible_sleep_is_told_and_changes_nothi
     pid = pid_of_worker(machine)
     freeze(freezer, pid)
     (machine.directory / "end").touch()
-    result = program.wait(timeout=40)
+    result = program.wait()
     (freezer / "freezer.state").write_text("THAWED")
     assert result.code == 0, str(result)
     assert "a process that a worker left behind on " in result.stderr, str(result)

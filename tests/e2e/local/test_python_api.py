@@ -283,7 +283,7 @@ def test_a_second_interrupt_kills_the_workers(package):
     package.wait_for_files("told.0", "told.1")
     time.sleep(0.2)  # within 100 ms ddprun takes it as the first one
     program.send_signal(signal.SIGINT)
-    result = program.wait(timeout=20)
+    result = program.wait()
     assert printed(result) == ["interrupted"] and "killing the remaining processes" in result.stderr, result
 
 

@@ -126,7 +126,7 @@ def test_a_signal_while_a_restart_waits_ends_the_job_at_once(machine):
         program = machine.start("--nproc-per-node", "2", *WAITS, *SHELL, "exit 7", stderr=error)
         wait_until("the restart waits", lambda: "again in 60 s" in log.read_text())
         program.send_signal(signal.SIGTERM)
-        assert program.wait(timeout=30).code == 143
+        assert program.wait(timeout=55).code == 143
     assert "ddprun: stopped by SIGTERM on " in log.read_text(), log.read_text()
     assert "\n  1 of 3 restarts used: rank " in log.read_text(), log.read_text()
 

@@ -94,7 +94,7 @@ def test_sigterm_at_any_moment_of_the_start(machine):
         machine.start_program(["sleep", f"{delay / 1000}"]).wait()
         program.send_signal(signal.SIGTERM)
         # Before it takes over the signal the default action ends it.
-        assert program.wait(timeout=30).code in (143, -signal.SIGTERM)
+        assert program.wait().code in (143, -signal.SIGTERM)
 
 
 def test_sigterm_between_attempts(machine):
@@ -104,7 +104,7 @@ def test_sigterm_between_attempts(machine):
                                 "--restart-policy", "always", "--no-python", "sh", "-c", "touch ready; exit 1")
         machine.wait_for_files("ready")
         program.send_signal(signal.SIGTERM)
-        result = program.wait(timeout=30)
+        result = program.wait()
         assert result.code == 143, str(result)
         assert "stopped by SIGTERM" in result.stderr, str(result)
         (machine.directory / "ready").unlink()
@@ -116,8 +116,8 @@ def test_a_killed_ddprun_leaves_no_process_and_no_file(machine):
     machine.wait_for_files("ready.0", "ready.1")
     program.send_signal(signal.SIGKILL)
     assert program.wait().code == -signal.SIGKILL
-    wait_until("all are gone", lambda: not machine.processes(), seconds=20)
-    wait_until("its folder is gone", lambda: not list(machine.temporary.iterdir()), seconds=20)
+    wait_until("all are gone", lambda: not machine.processes())
+    wait_until("its folder is gone", lambda: not list(machine.temporary.iterdir()))
 
 
 def test_nohup_is_obeyed(machine):

@@ -391,4 +391,4 @@ def _child_of(parent: subprocess.Popen[str]) -> int:
             return parent.pid  # it has already ended; there is nothing to signal any more
         return int(found[0]) if found else 0
 
-    return wait_until("a process is inside its namespace", look, seconds=10)
+    return wait_until("a process is inside its namespace", look)

@@ -33,7 +33,7 @@ class Program:
     def send_signal(self, number: int) -> None:
         self.popen.send_signal(number)
 
-    def wait(self, text: str | None = None, timeout: float = 60.0) -> Result:
+    def wait(self, text: str | None = None, timeout: float = 180.0) -> Result:
         return wait_for_result(self.command, self.popen, self.popen.kill, timeout, text)
 
 
@@ -94,7 +94,7 @@ class Machine:
 
     def check_nothing_is_left(self) -> None:
         try:
-            wait_until("all processes of this test are gone", lambda: not self.processes(), seconds=20)
+            wait_until("all processes of this test are gone", lambda: not self.processes())
         finally:
             for pid, _ in self._found():  # of a test that failed
                 with contextlib.suppress(ProcessLookupError):
