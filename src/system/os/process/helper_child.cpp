@@ -20,7 +20,7 @@ namespace {
 
 constexpr Milliseconds k_end_limit{1000};
 
-// Those of this process, which has one thread.
+// Holds the helpers of this process, which has one thread.
 std::vector<int>& helpers() {
   static std::vector<int> pids;
   return pids;
