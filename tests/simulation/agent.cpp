@@ -202,6 +202,14 @@ void Agent::handle(const Start& start) {
 
 void Agent::handle(const Standby&) { life_.note_standby(); }
 
+void Agent::handle(const Look& look) {
+  Looked looked{look.attempt};
+  if (place_ > 0 && one_in(world_.random(), 60)) looked.unfit = "GPU: GPU 3: GPU is lost";
+  post([this, looked] {
+    if (life_.linked()) send(looked);
+  });
+}
+
 void Agent::handle(const Stop& stop) {
   stopping_ = true;
   carry_out(life_.on_stop(stop.attempt, stop.signal, stop.whole_tree));

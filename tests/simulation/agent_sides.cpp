@@ -349,6 +349,7 @@ CoordinatorSettings Agent::coordinator_settings() const {
   if (launch.returns) {
     settings.return_timeout = launch.join_timeout;
   } else {
+    settings.looks_at_spares = true;
     settings.elastic = ElasticNodes{launch.least, launch.spares, launch.last_call, launch.grow};
   }
   settings.peers.assign(static_cast<std::size_t>(launch.agents), {});

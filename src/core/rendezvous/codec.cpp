@@ -205,7 +205,15 @@ void describe(Fields& fields, RestartRequest& request) {
   fields.value("sender", request.sender);
 }
 
+void describe(Fields& fields, Looked& looked) {
+  fields.value("attempt", looked.attempt);
+  fields.optional("unfit", looked.unfit);
+  fields.optional("remedy", looked.remedy);
+}
+
 // ---- coordinator to agent
+
+void describe(Fields& fields, Look& look) { fields.value("attempt", look.attempt); }
 
 void describe(Fields& fields, RestartReply& reply) {
   fields.value("number", reply.number);
@@ -304,7 +312,8 @@ constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
                                    Kind<Modules>{"modules", describe},
                                    Kind<Alive>{"alive", describe},
                                    Kind<lifeline::Output>{"output", describe},
-                                   Kind<RestartRequest>{"restart_request", describe}};
+                                   Kind<RestartRequest>{"restart_request", describe},
+                                   Kind<Looked>{"looked", describe}};
 constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Probe>{"probe", describe},
                                          Kind<ClientQuestion>{"client_question", describe},
@@ -319,7 +328,8 @@ constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Warn>{"warn", describe},
                                          Kind<Stop>{"stop", describe},
                                          Kind<Finish>{"finish", describe},
-                                         Kind<RestartReply>{"restart_reply", describe}};
+                                         Kind<RestartReply>{"restart_reply", describe},
+                                         Kind<Look>{"look", describe}};
 
 template <class Message, class Kinds>
 std::string encode_any(Message message, const Kinds& kinds) {

@@ -38,6 +38,7 @@ constexpr AgentRow k_agent_rows[] = {
     {"a sign of life",         {taken,    taken,  taken,  taken,  taken,   late},  wrong},
     {"a stream of output",     {wrong,    wrong,  wrong,  wrong,  wrong,   wrong}, taken},
     {"a request to restart",   {taken,    taken,  taken,  taken,  taken,   late},  late},
+    {"a look at its node",     {wrong,    wrong,  wrong,  wrong,  taken,   late},  wrong},
     // clang-format on
 };
 static_assert(std::size(k_agent_rows) == std::variant_size_v<AgentMessage>);
@@ -66,6 +67,7 @@ constexpr CoordinatorRow k_coordinator_rows[] = {
     {"a stop",                               {wrong, taken,  wrong, wrong}},
     {"the end",                              {taken, taken,  taken, taken}},
     {"a reply about a restart",              {taken, taken,  taken, taken}},
+    {"an order to look at its node",         {taken, wrong,  wrong, taken}},
     // clang-format on
 };
 static_assert(std::size(k_coordinator_rows) == std::variant_size_v<CoordinatorMessage>);

@@ -19,6 +19,7 @@
 #include "rendezvous/lifeline.hpp"
 #include "rendezvous/restart_request.hpp"
 #include "rendezvous/roster.hpp"
+#include "rendezvous/spare_look.hpp"
 #include "staging/tree.hpp"
 #include "status/job_status.hpp"
 #include "supervise/killed_ranks.hpp"
@@ -233,7 +234,7 @@ struct Stop {
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
-// The last message to every agent, once: end with exit_code_of(cause). Workers still running are killed.
+// The last message to every agent: end with exit_code_of(cause). Workers still running are killed.
 struct Finish {
   supervise::Cause cause;
   std::vector<supervise::Failure> others;  // failures after the first; only where report_here
@@ -251,9 +252,9 @@ struct Finish {
 
 using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest,
                                   ClientVerdict, Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion,
-                                  RosterTaken, Modules, Alive, lifeline::Output, RestartRequest>;
+                                  RosterTaken, Modules, Alive, lifeline::Output, RestartRequest, Looked>;
 using CoordinatorMessage =
     std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Start, Standby,
-                 Modules, AliveQuestion, Warn, Stop, Finish, RestartReply>;
+                 Modules, AliveQuestion, Warn, Stop, Finish, RestartReply, Look>;
 
 }  // namespace ddprun::rendezvous

@@ -69,6 +69,8 @@ class Driver {
   void handle(const rendezvous::NodeShown& shown) { status_.note(shown); }
   void handle(const rendezvous::JobShown& shown) { status_.show(shown); }
   void handle(const rendezvous::RestartReply& reply) { restarts_.note(reply); }
+  void handle(const rendezvous::Look& look);
+  void when_looked(std::function<void(const std::optional<check::Finding>& finding)> done);
   void handle(const rendezvous::Roster& roster) { link_.note(roster); }
   void handle(const rendezvous::Start& start);
   void on_staged();

@@ -60,7 +60,7 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
       action.attempt,           endings_.further(told_failure_), endings_.stopped_ranks(),
       workers_.made_progress(), endings_.finished_ranks(),       endings_.finished_ago(),
       std::move(killed)};
-  const auto send = [this, stopped](const std::optional<check::Finding>& finding) {
+  when_looked([this, stopped](const std::optional<check::Finding>& finding) {
     rendezvous::Stopped message = stopped;
     if (finding) {
       message.unfit = finding->subject + ": " + finding->what;
@@ -68,10 +68,29 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
       message.may_stay = finding->mark != check::Mark::error;
     }
     link_.send(std::move(message));
-  };
-  node_look_.when_known([this, send](const std::optional<check::Finding>& finding) {
+  });
+}
+
+// Calls back once both looks have ended, with the built-in one's finding before that of the command.
+void Driver::when_looked(std::function<void(const std::optional<check::Finding>& finding)> done) {
+  node_look_.when_known([this, done = std::move(done)](const std::optional<check::Finding>& finding) {
     command_look_.when_known(
-        [finding, send](const std::optional<check::Finding>& other) { send(finding ? finding : other); });
+        [finding, done](const std::optional<check::Finding>& other) { done(finding ? finding : other); });
+  });
+}
+
+void Driver::handle(const rendezvous::Look& look) {
+  node_look_.begin();
+  rendezvous::Stop of_others{look.attempt};
+  of_others.again = true;
+  command_look_.begin(of_others, /*failed_here=*/false);
+  when_looked([this, attempt = look.attempt](const std::optional<check::Finding>& finding) {
+    rendezvous::Looked looked{attempt};
+    if (finding) {
+      looked.unfit = finding->subject + ": " + finding->what;
+      looked.remedy = finding->fix;
+    }
+    link_.send_if_linked(std::move(looked));
   });
 }
 

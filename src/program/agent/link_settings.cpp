@@ -180,6 +180,8 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.coordinator.time_limit = node.options.time_limit;
   settings.coordinator.join_timeout = rendezvous.join_timeout;
   settings.coordinator.stop_timeout = node.options.shutdown_timeout.value + k_stop_margin;
+  settings.coordinator.looks_at_spares =
+      node.options.check.automatic || !node.options.check.command.value.empty();
   if (node.options.check.automatic) settings.coordinator.stop_timeout += node.options.check.release_timeout;
   settings.coordinator.silence = node.options.host_timeout.value;
   settings.coordinator.addresses = own_addresses(node, snapshot);

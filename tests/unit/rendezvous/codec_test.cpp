@@ -140,7 +140,9 @@ std::vector<AgentMessage> agent_messages() {
       JobQuestion{true},
       RosterTaken{3},
       RestartRequest{1, "n3", "ada (pid 123) on n1"},
-      RestartRequest{2, {}, "root on n1"}};
+      RestartRequest{2, {}, "root on n1"},
+      Looked{{2}},
+      Looked{{2}, "GPU: GPU 3: GPU is lost", "have the site reset the node"}};
 }
 
 status::JobStatus some_job() {
@@ -185,7 +187,8 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           Finish{{supervise::Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false},
           drained,
           RestartReply{1, true, "all workers start again without n3"},
-          RestartReply{2, false, "n9 is not a node of this job", "the nodes of the job: n1, n2"}};
+          RestartReply{2, false, "n9 is not a node of this job", "the nodes of the job: n1, n2"},
+          Look{{2}}};
 }
 
 std::vector<std::string> payloads_of(FrameReader& reader) {

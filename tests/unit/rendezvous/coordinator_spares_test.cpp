@@ -376,6 +376,35 @@ TEST_CASE("an unfit node is no news in a job that ends") {
   CHECK(noticed(ends).empty());
 }
 
+TEST_CASE("a spare looks at its node before it is needed, and an unfit one is not taken") {
+  CoordinatorSettings chosen = with_spares(5, 2, 3);
+  chosen.looks_at_spares = true;
+  Play play(chosen);
+  play.run();
+  play.say(0, AttemptFailed{{0}, failure_of(1)});
+  CHECK(play.sent<Look>().size() == 2);
+  play.say(1, unfit_after(0));
+  for (const int agent : {0, 2}) play.say(agent, Stopped{{0}, {}});
+  play.say(3, Looked{{0}, "GPU: GPU 1: GPU is lost", "have the site reset the node"});
+  CHECK(play.all<OpenStore>().size() == 1);  // the other one still looks
+  play.say(4, Looked{{0}});
+  play.store_ready(1);
+  CHECK(started(play) == Ranks{{0, 0}, {4, 2}, {2, 4}});
+  CHECK(noticed(play).find("n4, which waits, is unfit: GPU: GPU 1: GPU is lost\n") != std::string::npos);
+}
+
+TEST_CASE("a spare that is lost while it looks holds nobody back") {
+  CoordinatorSettings chosen = with_spares(3, 1, 3);
+  chosen.looks_at_spares = true;
+  Play play(chosen);
+  play.run();
+  play.say(0, AttemptFailed{{0}, failure_of(1)});
+  for (const int agent : {0, 1}) play.say(agent, Stopped{{0}, {}});
+  play.lose(2, "the connection broke");
+  play.store_ready(1);
+  CHECK(started(play) == Ranks{{0, 0}, {1, 2}});
+}
+
 TEST_CASE("a stop says whether another attempt may follow") {
   const auto said = [](Play& play) {
     std::vector<bool> all;

@@ -57,6 +57,8 @@ TEST_CASE(
   CHECK(judged(JobQuestion{}) == "TTTTTL");
   CHECK(judged(RestartRequest{}) == "TTTTTL");
   CHECK(judged(RestartReply{}) == "TTTT");
+  CHECK(judged(Looked{{3}}) == "WWWWTL");
+  CHECK(judged(Look{}) == "TWWT");
   CHECK(judged(Alive{}) == "TTTTTL");
   CHECK(judged(AliveQuestion{}) == "TTTT");
   CHECK(judged(Probed{}) == "WTLLLL");

@@ -461,7 +461,7 @@ void Coordinator::begin_stop(Stop stop, TimePoint now) {
   state_ = State::stopping;
   state_deadline_ = now + settings_.stop_timeout;
   stopping_since_ = now;
-  for (Agent& agent : agents_) agent.stopped = false;
+  for (Agent& agent : agents_) agent.stopped = agent.looks = false;
   stopped_ = 0;
   record(told::stopping(attempt_, final_cause_     ? supervise::describe(*final_cause_)
                                   : first_failure_ ? supervise::describe(*first_failure_)
@@ -469,6 +469,7 @@ void Coordinator::begin_stop(Stop stop, TimePoint now) {
   stop.again = !final_cause_ && (!first_failure_ || decide_restart().restart);
   if (first_failure_) stop.failure = supervise::without_words(*first_failure_);
   send_all(stop);
+  if (stop.again && settings_.looks_at_spares) look_at_spares();
   check_stopped(now);
 }
 

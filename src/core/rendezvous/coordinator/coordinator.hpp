@@ -12,13 +12,11 @@
 //            reach. Where there is none they are asked again, as a host under load may answer late.
 // opening    The store of the attempt is being opened; then every agent gets Start. Before a restart that
 //            waits (--restart-backoff) no worker runs, and a signal or a lost agent ends the job at once.
-// running    Until all succeeded, or the first failure, loss of an agent or signal. No deadline here:
-//            training may take weeks, and a lost host shows in its connection.
-// stopping   All agents have been sent Stop; each answers Stopped or is lost, at the latest when the stop
-//            time-out ends. Then: the next attempt with an empty store on a new port if a worker's failure
+// running    Until all succeeded, or the first failure, loss of an agent or signal; there is no deadline.
+// stopping   All agents have been sent Stop (spares: Look), and answer or are lost when the stop time-out
+//            ends. Then: the next attempt with an empty store on a new port if a worker's failure
 //            was the cause and supervise/restart_policy.hpp answers it with a restart, else the end.
-// finished   Every connected agent has been sent one Finish, then came one EndJob. A late Join is answered
-//            with Finish too.
+// finished   Every connected agent has been sent one Finish, as a late Join is, then came one EndJob.
 //
 // Rules. The first cause wins; of an attempt's failures it is the one that says nothing of another
 // (supervise/root_cause.hpp), then the first, and of those with the same `now` the lowest rank. A failure
@@ -102,6 +100,8 @@ class Coordinator {
   void handle(ConnectionId connection, const JobQuestion& question, TimePoint now);
   void handle(ConnectionId connection, const Modules& modules, TimePoint now);
   void handle(ConnectionId connection, const RestartRequest& request, TimePoint now);
+  void handle(ConnectionId connection, const Looked& looked, TimePoint now);
+  void look_at_spares();
   RestartReply judge_request(const std::string& host, const std::vector<AgentIndex>& places) const;
   void drain(const std::vector<AgentIndex>& places, const std::string& sender, TimePoint now);
   void part_with(AgentIndex agent, const std::string& sentence, TimePoint now, bool drained = false);

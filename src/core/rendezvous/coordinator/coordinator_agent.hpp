@@ -24,6 +24,7 @@ struct CoordinatorAgent {
   bool asked = false;                              // a Probe is not answered yet
   bool succeeded = false;
   bool stopped = false;
+  bool looks = false;  // at its node, as a spare; not answered yet
 
   bool has_reached(const std::string& address) const {
     return std::find(probed->begin(), probed->end(), address) != probed->end();

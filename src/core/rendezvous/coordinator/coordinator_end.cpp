@@ -151,7 +151,7 @@ bool Coordinator::may_run_workers(AgentIndex agent) const {
 }
 
 bool Coordinator::is_busy(AgentIndex agent) const {
-  return members_.is_here(agent) && members_.takes_part(agent) && !at(agent).stopped;
+  return members_.is_here(agent) && (members_.takes_part(agent) ? !at(agent).stopped : at(agent).looks);
 }
 
 // Expels the agent and continues with the others if the number of nodes may vary; else the job ends. The

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
@@ -161,6 +162,27 @@ bool Coordinator::let_go(ConnectionId connection, const Stopped& stopped, TimePo
         fmt::format("{} was to be drained and stays, as no other node can take its place", host_of(agent)));
   }
   return may;
+}
+
+// Has the spares look at their nodes before one of them is needed.
+void Coordinator::look_at_spares() {
+  for (const AgentIndex agent : members_.waiting()) {
+    if (agent == settings_.own) continue;
+    at(agent).looks = true;
+    send(agent, Look{attempt_});
+  }
+}
+
+void Coordinator::handle(ConnectionId connection, const Looked& looked, TimePoint now) {
+  const AgentIndex agent = members_.here().at(connection);
+  if (!std::exchange(at(agent).looks, false)) return;
+  if (!looked.unfit.empty()) {
+    const std::string what =
+        fmt::format("{}, which waits, is unfit: {}", host_of(agent), printable(looked.unfit, 512));
+    actions_.push_back(ShowNotice{{what, printable(looked.remedy, 512)}});
+    part_with(agent, fmt::format("lost {}: it is unfit", name_of(agent)), now);
+  }
+  if (state_ == State::stopping) check_stopped(now);
 }
 
 }  // namespace ddprun::rendezvous
