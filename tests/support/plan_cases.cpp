@@ -42,6 +42,7 @@ void read_time_limit(const json& flags, options::TimeLimitOptions& options) {
       options.signal = sourced(options::parse_signal_before_end(value.get<std::string>(), flag), flag);
     if (flag == "--requeue") options.requeue = sourced(value.get<int>(), flag);
     if (flag == "--requeue-on") options.requeue_on = sourced(value.get<std::vector<int>>(), flag);
+    if (flag == "--no-requeue-on") options.no_requeue_on = sourced(value.get<std::vector<int>>(), flag);
     if (flag == "--min-attempt-time")
       options.min_attempt = sourced(Milliseconds{value.get<int>() * 1000}, flag);
   }

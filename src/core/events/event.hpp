@@ -26,7 +26,8 @@ enum class EventKind {
   failed,   // a failure ended the attempt
   restart,  // another attempt follows
   end,      // the job is over
-  asked     // a restart was asked for
+  asked,    // a restart was asked for
+  unfit     // a node is unfit for another attempt, and what follows
 };
 
 // A field that does not apply is as it is here, and is left out of the line.

@@ -19,7 +19,8 @@ struct TimeLimitOptions {
   std::optional<Sourced<SignalBeforeEnd>> signal{};  // --signal-before-end
   std::optional<Sourced<int>> requeue{};             // --requeue[=N]; 0: as often as it takes
   Sourced<std::vector<int>> requeue_on = by_default(std::vector<int>{});  // exit codes, ascending
-  Sourced<Milliseconds> min_attempt = by_default(Milliseconds{0});        // --min-attempt-time
+  Sourced<std::vector<int>> no_requeue_on = by_default(std::vector<int>{});
+  Sourced<Milliseconds> min_attempt = by_default(Milliseconds{0});  // --min-attempt-time
 };
 
 // Parses "USR1@120", "SIGTERM@2m", "USR1" (60 s before). Throws UsageError with a sentence that begins with

@@ -28,11 +28,12 @@ std::string limit_text(std::int64_t end, std::int64_t now) {
 }
 
 std::string requeue_text(const options::TimeLimitOptions& limit) {
-  std::vector<std::string> codes;
-  for (const int code : limit.requeue_on.value) codes.push_back(std::to_string(code));
   std::vector<std::string> when;
   if (limit.signal) when.emplace_back("after the signal");
-  if (!codes.empty()) when.push_back("on code " + join(codes, ", "));
+  if (const auto& codes = limit.requeue_on.value; !codes.empty())
+    when.push_back(fmt::format("on code {}", fmt::join(codes, ", ")));
+  if (const auto& codes = limit.no_requeue_on.value; !codes.empty())
+    when.push_back(fmt::format("not on code {}", fmt::join(codes, ", ")));
   const int most = limit.requeue->value;
   const std::string count = most > 0 ? ", at most " + count_of(most, "time") : std::string();
   return (when.empty() ? "never: no signal, no code" : join(when, ", ")) + count;
@@ -85,6 +86,7 @@ Json time_limit_json(const allocation::Allocation& allocation, const options::Ti
   json["signal_seconds_before"] = signal ? Json(seconds(signal->value.before)) : Json();
   json["requeue"] = limit.requeue ? with_origin(limit.requeue->value, limit.requeue->origin) : Json();
   json["requeue_on"] = with_origin(limit.requeue_on.value, limit.requeue_on.origin);
+  json["no_requeue_on"] = with_origin(limit.no_requeue_on.value, limit.no_requeue_on.origin);
   json["min_attempt_seconds"] = with_origin(seconds(limit.min_attempt.value), limit.min_attempt.origin);
   return json;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "options/options.hpp"
 
@@ -11,14 +12,23 @@ namespace ddprun::supervise {
 
 namespace {
 
+// Reports whether the job ends by a failure of a worker, or because of an unfit node, with one of the codes.
+bool has_code(const Sourced<std::vector<int>>& codes, const Cause& cause) {
+  const int code = exit_code_of(cause);
+  const bool counts = cause.kind == Cause::Kind::worker_failed || code == k_exit_unfit;
+  return counts && std::ranges::binary_search(codes.value, code);
+}
+
+std::string describe_code(const Sourced<std::vector<int>>& codes, const Cause& cause) {
+  return fmt::format("exit code {} is in {}", exit_code_of(cause), codes.origin);
+}
+
 // Returns the reason why the job should run again; empty if it should not.
 std::string find_reason(const options::TimeLimitOptions& options, const Cause& cause,
                         const RequeueFacts& facts) {
   using enum Cause::Kind;
   const bool failed = cause.kind == worker_failed;
-  const std::vector<int>& codes = options.requeue_on.value;
-  if (failed && std::ranges::binary_search(codes, exit_code_of(cause)))
-    return fmt::format("exit code {} is in {}", exit_code_of(cause), options.requeue_on.origin);
+  if (has_code(options.requeue_on, cause)) return describe_code(options.requeue_on, cause);
   if (!facts.warned || !options.signal) return {};
   const int signal = options.signal->value.signal;
   if (failed || cause.kind == success) return "its workers ended after " + options::signal_name(signal);
@@ -39,6 +49,10 @@ RequeueDecision decide_requeue(const options::TimeLimitOptions& options, const C
   if (facts.job.empty())
     return {false, "not requeued: ddprun does not run in a job", "leave out --requeue outside a job"};
   const std::string job = "job " + facts.job;
+  if (has_code(options.no_requeue_on, cause)) {
+    return {
+        false, fmt::format("{} is not requeued: {}", job, describe_code(options.no_requeue_on, cause)), {}};
+  }
   if (requeue_command(facts.scheduler, facts.job).empty()) {
     const facts::SchedulerTraits* const traits = facts::find_traits(facts.scheduler);
     return {false,

@@ -27,8 +27,9 @@ struct RequeueDecision {
 };
 
 // Decides to ask the scheduler if the workers ended, with success or not, after the warning, or one failed
-// with a code of --requeue-on, and the job was not started again --requeue=N times already. A user who stops
-// a job by hand wants it to end; a preemption is the scheduler's own decision.
+// with a code of --requeue-on and none of --no-requeue-on, and the job was not started again --requeue=N
+// times already. A user who stops a job by hand wants it to end; a preemption is the scheduler's own
+// decision.
 RequeueDecision decide_requeue(const options::TimeLimitOptions& options, const Cause& cause,
                                const RequeueFacts& facts);
 

@@ -155,6 +155,11 @@ constexpr OptionEntry k_failures[] = {
           [](Draft& draft, const Given& given) {
             draft.time_limit.requeue_on = parsed(given, options::parse_exit_codes);
           }),
+    value("no-requeue-on", "CODES", own, failures,
+          "exit codes that keep the job from being requeued, as in 77 (default: none)",
+          [](Draft& draft, const Given& given) {
+            draft.time_limit.no_requeue_on = parsed(given, options::parse_exit_codes);
+          }),
     value("min-attempt-time", "TIME", own, failures,
           "start no attempt when less than this is left of the job's time limit (default: 0)",
           [](Draft& draft, const Given& given) { draft.time_limit.min_attempt = time_from(given); })};

@@ -33,6 +33,7 @@ constexpr Requirement k_without_effect[] = {
     {"check-timeout", {"check-command"}, "add --check-command"},
     {"gpu-release-timeout", {"check"}, "add --check=auto"},
     {"requeue-on", {"requeue"}, "add --requeue"},
+    {"no-requeue-on", {"requeue"}, "add --requeue"},
 };
 
 bool is_alone(const Draft& draft, const Requirement& requirement) {

@@ -104,6 +104,7 @@ OPTIONS = {
     "--check-timeout": (["--check-timeout", "0", *TRUE], "is below one second"),  # test_check.py
     "--on-failure": (["--on-failure", "'", *TRUE], "--on-failure"),  # test_check.py
     "--requeue-on": (["--requeue-on", "0", *TRUE], "is not a list of exit codes"),  # slurm/test_time_limits.py
+    "--no-requeue-on": (["--no-requeue-on", "x", *TRUE], "is not a list of exit codes"),  # slurm/test_time_limits.py
     "--min-attempt-time": (["--min-attempt-time", "x", *TRUE], "is not a time"),  # slurm/test_time_limits.py
     "--dry-run": (["--dry-run", *TRUE], "nothing is started"),
     "--check": (["--check", *TRUE], "checked 1 node in "),

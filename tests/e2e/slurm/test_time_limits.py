@@ -74,6 +74,16 @@ def test_a_code_of_requeue_on_requeues_instead_of_a_restart(cluster, directory):
     assert f"requeuing job {job}: exit code 85 is in --requeue-on (restart 1 of 2)" in output, output
 
 
+def test_a_code_of_no_requeue_on_ends_the_job(cluster, directory):
+    line = f"exec srun --ntasks-per-node=1 ddprun {WARN} --requeue --no-requeue-on 3 {SAVER} {directory} 3"
+    job = submit(cluster, directory, line)
+    output = directory / "output"
+    said = wait_until("it is said", lambda: output.exists() and f"job {job} is not requeued: " in output.read_text() and output.read_text())
+    assert f"ddprun: job {job} is not requeued: exit code 3 is in --no-requeue-on\n" in said, said
+    wait_until("the job has failed", lambda: "JobState=FAILED" in show(cluster, job))
+    assert "Restarts=0 " in show(cluster, job)
+
+
 def test_one_element_of_an_array_is_requeued_and_the_others_run_on(cluster, directory):
     """The element that has the id of the array is the one whose id means all of them."""
     (directory / "fail.sh").write_text(f"""#!/bin/sh

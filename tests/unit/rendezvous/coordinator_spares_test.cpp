@@ -316,6 +316,20 @@ TEST_CASE("a node that finds itself unfit after a failure is replaced before the
   CHECK(play.all<ShowRestart>().empty());  // the loss of a node uses none
 }
 
+TEST_CASE("the verdict about an unfit node is an event") {
+  Play play(with_spares(4, 1, 3));
+  play.run();
+  play.say(0, AttemptFailed{{0}, failure_of(1)});
+  play.say(1, unfit_after(0));
+  events::Event verdict;
+  for (const Record& each : play.all<Record>())
+    if (each.event.kind == events::EventKind::unfit) verdict = each.event;
+  CHECK(verdict.host == "n2");
+  CHECK(verdict.attempt == 0);
+  CHECK(verdict.what == "n2 is unfit for another attempt: GPU: GPU 3: GPU is lost");
+  CHECK(verdict.hint == "have the site reset the node");
+}
+
 TEST_CASE("the last one that says so decides as well") {
   Play play(with_spares(4, 1, 3));
   play.run();

@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include "base/error.hpp"
 #include "catch.hpp"
 
 using namespace ddprun;
@@ -56,6 +57,31 @@ TEST_CASE("a job that fails with a code of --requeue-on is requeued, warned or n
   const RequeueDecision decision = decide_requeue(requeued(), failed(85), in_slurm(false));
   CHECK(decision.ask);
   CHECK(decision.what == "requeuing job 29: exit code 85 is in --requeue-on (restart 1)");
+}
+
+TEST_CASE("a code of --no-requeue-on keeps a job from being requeued, whatever speaks for it") {
+  options::TimeLimitOptions options = requeued();
+  options.no_requeue_on = sourced(std::vector{77, 99}, "--no-requeue-on");
+  for (const int code : {77, 99}) {
+    const RequeueDecision decision = decide_requeue(options, failed(code), in_slurm(true));
+    CHECK_FALSE(decision.ask);
+    CHECK(decision.what ==
+          "job 29 is not requeued: exit code " + std::to_string(code) + " is in --no-requeue-on");
+  }
+  CHECK(decide_requeue(options, failed(85), in_slurm(false)).ask);
+  CHECK(decide_requeue(options, failed(77), in_slurm(false)).what.empty());  // nothing speaks for it
+}
+
+TEST_CASE("a job that ends because of an unfit node is requeued by its code") {
+  options::TimeLimitOptions options = requeued();
+  Cause unfit;
+  unfit.kind = Cause::Kind::launcher_failed;
+  unfit.detail = "n2 is unfit for another attempt";
+  unfit.exit_code = k_exit_unfit;
+  CHECK_FALSE(decide_requeue(options, unfit, in_slurm(false)).ask);
+  options.requeue_on = sourced(std::vector{85, k_exit_unfit}, "--requeue-on");
+  CHECK(decide_requeue(options, unfit, in_slurm(false)).what ==
+        "requeuing job 29: exit code 123 is in --requeue-on (restart 1)");
 }
 
 TEST_CASE(

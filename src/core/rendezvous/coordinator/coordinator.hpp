@@ -102,6 +102,7 @@ class Coordinator {
   void handle(ConnectionId connection, const RestartRequest& request, TimePoint now);
   void handle(ConnectionId connection, const Looked& looked, TimePoint now);
   void look_at_spares();
+  void note_unfit(AgentIndex agent, const Stopped& stopped, bool leaves);
   RestartReply judge_request(const std::string& host, const std::vector<AgentIndex>& places) const;
   void drain(const std::vector<AgentIndex>& places, const std::string& sender, TimePoint now);
   void part_with(AgentIndex agent, const std::string& sentence, TimePoint now, bool drained = false);
@@ -237,7 +238,7 @@ class Coordinator {
   int probe_rounds_ = 0, connections_ = 0;  // the most at a time to the store of this attempt
   plan::WorldPlan world_;
   std::vector<std::string> changes_;  // reasons for a new world once all have stopped
-  bool told_differences_ = false, store_asked_ = false, status_stale_ = true;
+  bool told_differences_ = false, store_asked_ = false, status_stale_ = true, progressed_ = false;
   std::vector<HeldJoin> held_;
   std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_, status_shown_;
@@ -245,7 +246,6 @@ class Coordinator {
   std::optional<supervise::Failure> first_failure_;  // first of this attempt; settle_cause() may replace it
   std::vector<int> victims_;
   TimePoint started_at_, failed_at_, stopping_since_;  // the workers of this attempt; the first of them; all
-  bool progressed_ = false;                            // one touched its DDPRUN_PROGRESS_FILE
   supervise::RestartPolicy policy_;
   std::optional<supervise::Cause> final_cause_;  // decided while stopping
   std::optional<supervise::Cause> late_cause_;   // cause to be used if a restart would be made after all

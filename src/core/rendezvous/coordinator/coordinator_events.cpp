@@ -102,6 +102,13 @@ Event asked(Attempt attempt, std::string what) {
   return event_of(EventKind::asked, attempt, std::move(what));
 }
 
+Event unfit(Attempt attempt, std::string host, std::string what, std::string hint) {
+  Event event = event_of(EventKind::unfit, attempt, std::move(what));
+  event.host = std::move(host);
+  event.hint = std::move(hint);
+  return event;
+}
+
 Event end(Attempt attempt, const supervise::Cause& cause) {
   Event event = event_of(EventKind::end, attempt, supervise::describe(cause));
   event.exit_code = supervise::exit_code_of(cause);

@@ -21,6 +21,7 @@ events::Event failed(const supervise::Failure& failure);
 // Makes the event of a restart. `cause`: the failure that it answers, if there is one.
 events::Event restart(Attempt attempt, std::string what, const supervise::Failure* cause = nullptr);
 events::Event asked(Attempt attempt, std::string what);
+events::Event unfit(Attempt attempt, std::string host, std::string what, std::string hint);
 events::Event end(Attempt attempt, const supervise::Cause& cause);
 
 }  // namespace ddprun::rendezvous::told

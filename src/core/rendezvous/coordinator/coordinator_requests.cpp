@@ -135,22 +135,7 @@ bool Coordinator::let_go(ConnectionId connection, const Stopped& stopped, TimePo
   if ((stopped.unfit.empty() && !drained) || final_cause_ || late_cause_) return false;
   const bool may = settings_.elastic && connection != k_local_connection &&
                    members_.nodes_here() > settings_.elastic->least;
-  if (!stopped.unfit.empty()) {
-    const bool stays = !may && (stopped.may_stay || !changes_.empty());
-    const char* const follows = may     ? ""
-                                : stays ? "; it stays, as no other node can take its place"
-                                        : ", and no other node can take its place";
-    const std::string what = fmt::format("{} is unfit for another attempt: {}{}", host_of(agent),
-                                         printable(stopped.unfit, 512), follows);
-    const std::string remedy = printable(stopped.remedy, 512);
-    if (may || stays) {
-      actions_.push_back(ShowNotice{{what, remedy}});
-    } else {  // instead of the restart
-      late_cause_ = {
-          supervise::Cause::Kind::launcher_failed, {}, 0, host_of(agent), what, remedy, k_exit_unfit};
-      remarks_.push_back(what);
-    }
-  }
+  if (!stopped.unfit.empty()) note_unfit(agent, stopped, may);
   const std::string drain = drained ? requests_.take_drain(agent) : "";
   if (may && drained) {
     part_with(agent, drain, now, /*drained=*/stopped.unfit.empty());
@@ -162,6 +147,21 @@ bool Coordinator::let_go(ConnectionId connection, const Stopped& stopped, TimePo
         fmt::format("{} was to be drained and stays, as no other node can take its place", host_of(agent)));
   }
   return may;
+}
+
+// Says that a node is unfit, and what follows: it leaves, it stays, or the job ends instead of the restart.
+void Coordinator::note_unfit(AgentIndex agent, const Stopped& stopped, bool leaves) {
+  const bool stays = !leaves && (stopped.may_stay || !changes_.empty());
+  const char* const follows = leaves  ? ""
+                              : stays ? "; it stays, as no other node can take its place"
+                                      : ", and no other node can take its place";
+  const std::string what = fmt::format("{} is unfit for another attempt: {}{}", host_of(agent),
+                                       printable(stopped.unfit, 512), follows);
+  const std::string remedy = printable(stopped.remedy, 512);
+  record(told::unfit(attempt_, host_of(agent), what, remedy));
+  if (leaves || stays) return actions_.push_back(ShowNotice{{what, remedy}});
+  late_cause_ = {supervise::Cause::Kind::launcher_failed, {}, 0, host_of(agent), what, remedy, k_exit_unfit};
+  remarks_.push_back(what);
 }
 
 // Has the spares look at their nodes before one of them is needed.
@@ -179,7 +179,9 @@ void Coordinator::handle(ConnectionId connection, const Looked& looked, TimePoin
   if (!looked.unfit.empty()) {
     const std::string what =
         fmt::format("{}, which waits, is unfit: {}", host_of(agent), printable(looked.unfit, 512));
-    actions_.push_back(ShowNotice{{what, printable(looked.remedy, 512)}});
+    const std::string remedy = printable(looked.remedy, 512);
+    record(told::unfit(attempt_, host_of(agent), what, remedy));
+    actions_.push_back(ShowNotice{{what, remedy}});
     part_with(agent, fmt::format("lost {}: it is unfit", name_of(agent)), now);
   }
   if (state_ == State::stopping) check_stopped(now);

@@ -170,6 +170,7 @@ const std::map<std::string, std::string> k_values{
     {"check-timeout", R"("10s")"},
     {"on-failure", R"("notify")"},
     {"requeue-on", R"("85")"},
+    {"no-requeue-on", R"("77")"},
     {"min-attempt-time", R"("10m")"},
     {"redirects", "3"},
     {"tee", "3"},
