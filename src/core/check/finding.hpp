@@ -30,6 +30,14 @@ inline void report(std::vector<Finding>& findings, Mark mark, const char* subjec
 // Empty for sound nodes. `records` in the order of the ranks.
 std::vector<Finding> judge(const std::vector<HostRecord>& records);
 
+// Judges one node, without what takes a name service or other nodes, as before a job.
+std::vector<Finding> judge_alone(const HostRecord& record);
+// Returns what keeps workers from running on a node now and did not before the first attempt, and what it has
+// lost since; errors first.
+std::vector<Finding> find_faults(const HostRecord& before, const HostRecord& now);
+// "GPU 3: GPU is lost", "disk: TMPDIR is full"
+std::string describe(const Finding& finding);
+
 // Judge one subject each, and add what they find. Subjects of one node:
 void judge_surroundings(const HostRecord& record, std::vector<Finding>& findings);
 void judge_names(const HostRecord& record, bool several, std::vector<Finding>& findings);

@@ -47,4 +47,16 @@ std::vector<Finding> judge(const std::vector<HostRecord>& records) {
   return join_equal(std::move(findings));
 }
 
+std::vector<Finding> judge_alone(const HostRecord& record) {
+  std::vector<Finding> findings;
+  judge_surroundings(record, findings);
+  judge_variables(record, true, findings);
+  judge_gpus(record, findings);
+  return findings;
+}
+
+std::string describe(const Finding& finding) {
+  return finding.what.starts_with(finding.subject) ? finding.what : finding.subject + ": " + finding.what;
+}
+
 }  // namespace ddprun::check

@@ -58,7 +58,28 @@ void judge_xids(const HostRecord& before, const HostRecord& now, std::vector<Fin
   }
 }
 
+std::vector<Finding> find_errors(const HostRecord& record) {
+  std::vector<Finding> findings = judge_alone(record);
+  std::erase_if(findings, [](const Finding& each) { return each.mark != Mark::error; });
+  return findings;
+}
+
 }  // namespace
+
+std::vector<Finding> find_faults(const HostRecord& before, const HostRecord& now) {
+  std::vector<Finding> findings;
+  judge_change(before, now, findings);  // before the GPUs: the kernel's log has the reason of a loss
+  // The job was started with the errors of before.
+  const std::vector<Finding> known = find_errors(before);
+  for (Finding& each : find_errors(now)) {
+    const bool is_known = std::ranges::any_of(known, [&](const Finding& other) {
+      return other.subject == each.subject && (other.subject != "GPU" || other.what == each.what);
+    });
+    if (!is_known) findings.push_back(std::move(each));
+  }
+  std::ranges::stable_sort(findings, {}, [](const Finding& each) { return each.mark != Mark::error; });
+  return findings;
+}
 
 void judge_change(const HostRecord& before, const HostRecord& now, std::vector<Finding>& findings) {
   judge_xids(before, now, findings);

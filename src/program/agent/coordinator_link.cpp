@@ -117,7 +117,7 @@ net::CoordinatorHooks CoordinatorLink::coordinator_hooks() {
   hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { hooks_.on_message(message); };
   hooks.judge_client = [this](const rendezvous::ClientVerdict& verdict) { parts_.store.judge(verdict); };
   hooks.show_hang = [this](const status::Verdict& verdict) { hooks_.show_hang(verdict); };
-  hooks.show_notice = [](const allocation::Notice& notice) { console::say_notice(notice.what, notice.hint); };
+  hooks.show_notice = [](const allocation::Notice& notice) { console::say_notice(notice); };
   hooks.show_detail = console::say_detail;
   hooks.on_link = [this](int socket, bool open) { parts_.workers.note_link(socket, open); };
   hooks.record = [this](const events::Event& event) { parts_.events.record(event); };

@@ -47,7 +47,7 @@ JobStoreSettings store_settings(const plan::NodeProposal& node, std::function<bo
     settings.on_silence = [waited = settings.silence, has_torch = std::move(has_torch)] {
       if (!has_torch()) return;
       const allocation::Notice notice = supervise::describe_silent_store(waited);
-      console::say_notice(notice.what, notice.hint);
+      console::say_notice(notice);
     };
   }
   return settings;
@@ -338,10 +338,7 @@ void Driver::handle(const rendezvous::Finish& end) {
   node_look_.end();
   command_look_.end();
   hangs_.end_attempt();
-  if (end.drained) {
-    if (const auto problem = probes::exclude_node(*plans_.node))
-      console::say_notice(problem->what, problem->hint);
-  }
+  if (end.drained) console::say_notice(probes::exclude_node(*plans_.node));
   rendezvous::Finish finish = end;
   if (finish.report_here) explain_end(finish);
   finish.hangs = hangs_shown_;
@@ -364,7 +361,7 @@ void Driver::handle(const rendezvous::Finish& end) {
 void Driver::tell_unused_store() {
   if (!store_.unused() || !supervise::may_train_together(plans_.node->offered.front().command)) return;
   const allocation::Notice notice = supervise::describe_unused_store(world_size_);
-  console::say_notice(notice.what, notice.hint);
+  console::say_notice(notice);
 }
 
 void Driver::on_lost(const std::string& what, const std::string& hint) {

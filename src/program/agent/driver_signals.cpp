@@ -68,8 +68,7 @@ void Driver::stop_at_key() {
 // Reports at once that the scheduler kills early: no process is left to report it afterwards.
 void Driver::tell_early_kill() const {
   if (plans_.node->rendezvous.agent.value != 0) return;
-  if (const auto notice = plan::find_early_kill(snapshot_, plans_.node->options.shutdown_timeout.value))
-    console::say_notice(notice->what, notice->hint);
+  console::say_notice(plan::find_early_kill(snapshot_, plans_.node->options.shutdown_timeout.value));
 }
 
 void Driver::on_verdict(const supervise::SignalLedger::Verdict& verdict) {

@@ -60,8 +60,7 @@ void Driver::on_staged() {
 void Driver::say_new_notices() {
   for (const allocation::Notice& notice : plans_.attempt->notices) {
     if (std::find(said_.begin(), said_.end(), notice) != said_.end()) continue;
-    plans_.node->rendezvous.agent.value == 0 ? console::say_notice(notice.what, notice.hint)
-                                             : console::say_detail(notice.what);
+    plans_.node->rendezvous.agent.value == 0 ? console::say_notice(notice) : console::say_detail(notice.what);
     said_.push_back(notice);
   }
 }

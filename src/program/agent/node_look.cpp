@@ -20,31 +20,6 @@ constexpr Milliseconds k_look_limit{5000};
 constexpr Milliseconds k_memory_pause{500};
 constexpr std::size_t k_most = std::size_t{1} << 20;  // bytes of a record
 
-std::vector<check::Finding> find_errors(const check::HostRecord& record) {
-  std::vector<check::Finding> findings;
-  check::judge_surroundings(record, findings);
-  check::judge_gpus(record, findings);
-  std::erase_if(findings, [](const check::Finding& each) { return each.mark != check::Mark::error; });
-  return findings;
-}
-
-// Returns what is wrong now, errors first.
-std::vector<check::Finding> find_faults(const check::HostRecord& before, const check::HostRecord& now) {
-  std::vector<check::Finding> findings;
-  check::judge_change(before, now, findings);  // before the GPUs: the kernel's log has the reason of a loss
-  // Errors of before the first attempt are known, and the job was started with them.
-  const std::vector<check::Finding> known = find_errors(before);
-  for (check::Finding& each : find_errors(now)) {
-    const bool is_known = std::ranges::any_of(known, [&](const check::Finding& other) {
-      return other.subject == each.subject && (other.subject != "GPU" || other.what == each.what);
-    });
-    if (!is_known) findings.push_back(std::move(each));
-  }
-  std::ranges::stable_sort(findings, {},
-                           [](const check::Finding& each) { return each.mark != check::Mark::error; });
-  return findings;
-}
-
 }  // namespace
 
 void NodeLook::begin() {
@@ -83,7 +58,8 @@ void NodeLook::note(const std::string& answer) {
   end_query();
   std::vector<check::Finding> faults;
   try {
-    if (!answer.empty()) faults = find_faults(*before_, check::parse_json_text<check::HostRecord>(answer));
+    if (!answer.empty())
+      faults = check::find_faults(*before_, check::parse_json_text<check::HostRecord>(answer));
   } catch (const Error& error) {
     console::say_detail(error.what());
   }
@@ -146,8 +122,7 @@ void NodeLook::note_memory(const std::string& answer) {
 }
 
 void NodeLook::settle_unfit(const check::Finding& finding) {
-  if (const auto problem = probes::exclude_node(*plans_.node))
-    console::say_notice(problem->what, problem->hint);
+  console::say_notice(probes::exclude_node(*plans_.node));
   settle(finding);
 }
 

@@ -54,8 +54,7 @@ void CommandLook::note(const supervise::CommandVerdict& verdict) {
                               {host},
                               verdict.what,
                               supervise::k_unfit_hint};
-    if (const auto problem = probes::exclude_node(*plans_.node))
-      console::say_notice(problem->what, problem->hint);
+    console::say_notice(probes::exclude_node(*plans_.node));
   }
   settle();
 }

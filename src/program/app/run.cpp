@@ -238,7 +238,7 @@ void say_notices(const plan::LaunchPlan& plan) {
   for (const allocation::Notice& notice : plan.node->options.notices) console::say_detail(notice.what);
   if (plan.node->rendezvous.agent.value != 0) return;
   for (const allocation::Notice& notice : plan::notices_of(plan)) {
-    if (!waits_for_others(*plan.node, notice)) console::say_notice(notice.what, notice.hint);
+    if (!waits_for_others(*plan.node, notice)) console::say_notice(notice);
   }
 }
 
@@ -276,7 +276,7 @@ int start_everywhere(selflaunch::SelfLaunchPlan& plan, const options::Options& o
     return 0;
   }
   for (const allocation::Notice& notice : options.notices) console::say_detail(notice.what);
-  for (const allocation::Notice& notice : plan.notices) console::say_notice(notice.what, notice.hint);
+  for (const allocation::Notice& notice : plan.notices) console::say_notice(notice);
   front_end::FrontEnd front_end(plan, options, snapshot);
   const int code = front_end.run();
   if (code != 0 && front_end.failure()) tell_outer_launcher(snapshot, *front_end.failure());

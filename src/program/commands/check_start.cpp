@@ -21,18 +21,6 @@ namespace ddprun::commands {
 
 namespace {
 
-std::vector<check::Finding> judge_alone(const check::HostRecord& record) {
-  std::vector<check::Finding> findings;
-  check::judge_surroundings(record, findings);
-  check::judge_variables(record, true, findings);
-  check::judge_gpus(record, findings);
-  return findings;
-}
-
-void say_problem(const std::optional<allocation::Notice>& problem) {
-  if (problem) console::say_notice(problem->what, problem->hint);
-}
-
 std::string describe(const check::Finding& finding, const std::string& host) {
   return fmt::format("{} on {}: {}", finding.subject, host, finding.what);
 }
@@ -47,7 +35,7 @@ bool heed(const supervise::CommandVerdict& verdict, const plan::NodeProposal& no
   if (verdict.fitness == supervise::Fitness::unknown)
     console::say_notice(supervise::describe_broken(verdict, node.host), supervise::k_broken_hint);
   if (verdict.fitness != supervise::Fitness::unfit) return verdict.fitness != supervise::Fitness::unknown;
-  say_problem(probes::exclude_node(node));
+  console::say_notice(probes::exclude_node(node));
   throw Error(fmt::format("{} on {}: {}", node.options.check.command.origin, node.host, verdict.what),
               supervise::k_unfit_hint, can_be_left_out(node) ? k_exit_own_failure : k_exit_unfit);
 }
@@ -56,7 +44,7 @@ void heed(const std::vector<check::Finding>& findings, const plan::NodeProposal&
   bool excluded = false;
   for (const check::Finding& finding : findings) {
     const bool error = finding.mark == check::Mark::error;
-    if (error && !std::exchange(excluded, true)) say_problem(probes::exclude_node(node));
+    if (error && !std::exchange(excluded, true)) console::say_notice(probes::exclude_node(node));
     if (error && can_be_left_out(node)) throw Error(describe(finding, node.host), finding.fix);
     if (error || node.rendezvous.agent.value == 0)
       console::say_notice(describe(finding, node.host), finding.fix);
@@ -74,7 +62,7 @@ probes::StartLook check_before_start(const plan::NodeProposal& node, const facts
     checked.workers = node.local_world_size;
     checked.quick = true;
     look.record = probes::make_node_record(checked, snapshot);
-    heed(judge_alone(*look.record), node);
+    heed(check::judge_alone(*look.record), node);
   }
   if (command) {
     const auto answer = command->wait(node.options.check.limit.value + probes::k_own_check_margin);

@@ -31,7 +31,7 @@ int print_picture(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot)
 // the shell that asked, and a snapshot is of one.
 int print_plan(const plan::LaunchPlan& plan, const facts::Snapshot& snapshot) {
   if (plan.node->options.dry_run == options::DryRun::env) {
-    if (const auto notice = render::find_missing_ranks(plan)) console::say_notice(notice->what, notice->hint);
+    console::say_notice(render::find_missing_ranks(plan));
     return console::print_data(render::render_shell(plan, snapshot)), 0;
   }
   if (plan.node->options.dry_run == options::DryRun::svg) return print_picture(plan, snapshot);

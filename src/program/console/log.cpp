@@ -73,6 +73,10 @@ void say_detail(const std::string& text) { write(spdlog::level::debug, time_and_
 void say_notice(const std::string& what, const std::string& hint) {
   write(spdlog::level::warn, with_hint(what, hint));
 }
+void say_notice(const std::optional<allocation::Notice>& notice) {
+  if (notice) say_notice(notice->what, notice->hint);
+}
+
 void say_error(const std::string& what, const std::string& hint) {
   write(spdlog::level::err, with_hint(what, hint));
 }

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+
+#include "allocation/allocation.hpp"
 
 namespace ddprun::console {
 
@@ -14,6 +17,7 @@ void set_up_log(Talk talk, bool stderr_is_terminal, const std::string& host);
 void say(const std::string& text);                                      // normal: what a user wants to know
 void say_detail(const std::string& text);                               // verbose only
 void say_notice(const std::string& what, const std::string& hint);      // a remark that stops nothing
+void say_notice(const std::optional<allocation::Notice>& notice);       // if there is one
 void say_error(const std::string& what, const std::string& hint = {});  // always, also when quiet
 
 // Sends whole lines through `writer` instead of straight to standard error; an empty one ends that.

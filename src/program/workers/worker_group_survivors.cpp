@@ -60,7 +60,7 @@ void WorkerGroup::tell_survivors() const {
   }
   if (survivors.empty()) return;
   const allocation::Notice notice = supervise::describe_survivors(survivors, node_->host);
-  console::say_notice(notice.what, notice.hint);
+  console::say_notice(notice);
 }
 
 void WorkerGroup::tell_left_behind(Milliseconds after) {

@@ -69,3 +69,17 @@ TEST_CASE("a driver that says itself what is lost has the word") {
   now.gpu_problem = "cannot be loaded";
   CHECK(judged(now).empty());
 }
+
+TEST_CASE("what was wrong before the first attempt is no fault of a restart, and what is new is") {
+  HostRecord before = sound_node();
+  before.lost_gpus = {"GPU 3: GPU is lost"};
+  HostRecord now = before;
+  CHECK(find_faults(before, now).empty());
+  now.lost_gpus = {"GPU 3: GPU is lost", "GPU 5: GPU is lost"};
+  now.cards["hsn0"] = 0;
+  const std::vector<Finding> faults = find_faults(before, now);
+  REQUIRE(faults.size() == 2);
+  CHECK(describe(faults[0]) == "GPU 5: GPU is lost");
+  CHECK(faults[1].mark == Mark::warning);
+  CHECK(describe(faults[1]).starts_with("network: "));
+}
