@@ -20,6 +20,7 @@ struct CheckOptions {
   Sourced<Milliseconds> limit = by_default(Milliseconds{30000});  // --check-timeout
   Sourced<std::vector<std::string>> on_failure{};                 // --on-failure; no words: none
   Milliseconds release_timeout{50000};                            // --gpu-release-timeout; 0: not waited for
+  Sourced<int> replace_after = by_default(2);                     // --replace-after, failures; 0: never
 };
 
 // Parses "table", "json", "deep", "auto", or several with commas as in "deep,json". Throws UsageError.

@@ -40,6 +40,7 @@ struct CoordinatorSettings {
   bool looks_at_spares = false;    // before a restart
   bool by_network = false;         // --order: ranks in the order of Announcement::network
   int domain_size = 0;             // Options::domain_size
+  int replace_after = 2;           // CheckOptions::replace_after
   std::vector<std::string> peers;  // host names by agent index, empty where unknown; [own] is this host
   std::string version;             // version of ddprun
   std::string run_id;              // Assignment::run_id of all agents

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "base/text.hpp"
 #include "supervise/last_words.hpp"
@@ -45,6 +46,17 @@ std::vector<const KnownFailure*> find_known_failures(const Failure& failure, int
     if (fits(known, failure, world_size)) found.push_back(&known);
   }
   return found;
+}
+
+bool may_be_hardware(const Failure& failure) {
+  if (failure.status.kind == ExitStatus::Kind::signalled && failure.status.value == SIGBUS) return true;
+  const auto is_system_error = [](const std::string& line) {
+    return line.find("unhandled system error") != std::string::npos;
+  };
+  return std::ranges::any_of(find_known_failures(failure, 1),
+                             [](const KnownFailure* known) { return known->name == "gpu-hardware"; }) ||
+         std::ranges::any_of(failure.last_lines, is_system_error) ||
+         std::ranges::any_of(split(failure.message, '\n'), is_system_error);
 }
 
 std::string find_failure_hint(const Failure& failure, int world_size) {

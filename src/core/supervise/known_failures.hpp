@@ -37,4 +37,7 @@ std::vector<const KnownFailure*> find_known_failures(const Failure& failure, int
 // `world_size` is that of the attempt: some endings have a usual cause in larger worlds only.
 std::string find_failure_hint(const Failure& failure, int world_size);
 
+// Reports whether the node itself may be the cause: a GPU's fault, SIGBUS, an error of the system below NCCL.
+bool may_be_hardware(const Failure& failure);
+
 }  // namespace ddprun::supervise

@@ -157,6 +157,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.coordinator.elastic = elastic_of(node);
   settings.coordinator.by_network = options::orders_by_network(node.options);
   settings.coordinator.domain_size = node.options.domain_size.value;
+  settings.coordinator.replace_after = node.options.check.replace_after.value;
   if (plan::may_be_started_again(node)) settings.coordinator.return_timeout = rendezvous.join_timeout;
   settings.coordinator.succession = can_succeed(node);
   settings.coordinator.peers = rendezvous.peers;

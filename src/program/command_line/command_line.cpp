@@ -162,9 +162,12 @@ void settle_elastic(Draft& draft) {
                      "all nodes take part otherwise, in the scheduler's order");
   }
   if (!options::outlives_nodes(options)) {
-    if (!is_typed(draft, "grow")) return;
-    throw UsageError("--grow requires --nnodes MIN:MAX or --spares",
-                     "the number of nodes is fixed otherwise");
+    for (const char* const name : {"grow", "replace-after"}) {
+      if (!is_typed(draft, name)) continue;
+      throw UsageError(fmt::format("--{} requires --nnodes MIN:MAX or --spares", name),
+                       "the number of nodes is fixed otherwise");
+    }
+    return;
   }
   check_spares(options);
   const bool both_given = !options.join_timeout.by_default() && !options.last_call.by_default();

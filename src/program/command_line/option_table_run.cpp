@@ -87,6 +87,14 @@ constexpr OptionEntry k_failures[] = {
         [](Draft& draft, const Given& given) {
           draft.domain_size = number_from(given, k_most, "a number of nodes", "give the nodes of one domain");
         }),
+    value("replace-after", "N", own, failures,
+          "with --spares or MIN:MAX, replace a node whose workers failed first in N attempts in a row, or in "
+          "any N "
+          "by their hardware; 0: never (default: 2)",
+          [](Draft& draft, const Given& given) {
+            draft.check.replace_after =
+                number_from(given, k_most, "a number of failures", "0 means that no node is replaced");
+          }),
     value(
         "signals-to-handle", "LIST", torchrun, failures,
         "signals that are forwarded to the workers and stop the job",

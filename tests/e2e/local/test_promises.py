@@ -38,6 +38,7 @@ OPTIONS = {
     "--grow": (["--nnodes", "1:2", "--grow", "soon", *TRUE], "--grow is not one of now, at-restart, never"),
     # what they do: slurm/test_order.py
     "--order": ([*MANUAL, "--order", "network"], "json:rendezvous.order.value=network"),
+    "--replace-after": (["--replace-after", "2", *TRUE], "--replace-after requires --nnodes MIN:MAX or --spares"),
     "--domain-size": (["--domain-size", "2", *TRUE], "--domain-size requires --order, and --nnodes MIN:MAX or --spares"),
     "--spares": ([*MANUAL, "--spares", "1"], "json:world_size.value=1"),
     "--node-rank": (["--dry-run=env", *MANUAL, "--node-rank", "1"], "export GROUP_RANK=1"),

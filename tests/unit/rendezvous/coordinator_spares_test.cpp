@@ -144,6 +144,46 @@ TEST_CASE("a spare that is needed while the workers stop is taken in the same at
   CHECK(started(other) == Ranks{{0, 0}, {3, 2}, {4, 4}});
 }
 
+// As fail_and_restart(), by a fault of the GPU.
+void fail_by_gpu(Play& play, int agent, int rank, int attempt) {
+  supervise::Failure failure = failure_of(rank, attempt);
+  failure.last_lines = {"RuntimeError: CUDA error: unspecified launch failure"};
+  play.say(agent, AttemptFailed{{attempt}, failure});
+  for (const auto& [other, stop] : play.sent<Stop>()) {
+    if (stop.attempt.value == attempt) play.say(other, Stopped{{attempt}, {}});
+  }
+  play.store_ready(attempt + 1);
+}
+
+TEST_CASE("failures by hardware count over time, those of a script only in a row") {
+  for (const bool hardware : {true, false}) {
+    CoordinatorSettings chosen = with_spares(4, 1, 9);
+    Play play(chosen);
+    play.run();
+    const auto fail = hardware ? fail_by_gpu : fail_and_restart;
+    fail(play, 2, 4, 0);
+    fail_and_restart(play, 1, 2, 1);  // another one's script between them
+    play.log.clear();
+    fail(play, 2, 5, 2);
+    CHECK(noticed(play) == (hardware ? "n3 failed first in 2 attempts; n4 replaces it\n" : ""));
+  }
+}
+
+TEST_CASE("--replace-after says how many failures are too many, and 0 that none are") {
+  for (const int most : {0, 1, 3}) {
+    CoordinatorSettings chosen = with_spares(4, 1, 9);
+    chosen.replace_after = most;
+    Play play(chosen);
+    play.run();
+    int replaced_after = 0;
+    for (int attempt = 0; attempt < 4 && replaced_after == 0; ++attempt) {
+      fail_by_gpu(play, 2, 4, attempt);
+      if (noticed(play).find("n4 replaces it") != std::string::npos) replaced_after = attempt + 1;
+    }
+    CHECK(replaced_after == most);
+  }
+}
+
 TEST_CASE("a host whose workers fail first twice in a row is replaced") {
   Play play(with_spares(4, 1, 5));
   play.run();

@@ -29,9 +29,9 @@ constexpr int k_probe_rounds = 3;
 
 Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
     : settings_(std::move(settings)),
-      members_(
-          settings_.agents, settings_.elastic ? settings_.elastic->spares : 0, settings_.own,
-          {settings_.by_network, settings_.domain_size, settings_.elastic ? settings_.elastic->least : 0}),
+      members_(settings_.agents, settings_.elastic ? settings_.elastic->spares : 0, settings_.own,
+               {settings_.by_network, settings_.domain_size, settings_.elastic ? settings_.elastic->least : 0,
+                settings_.replace_after}),
       agents_(static_cast<std::size_t>(settings_.agents)),
       state_deadline_(now + settings_.join_timeout),
       alone_due_(now + k_alone_for),

@@ -11,6 +11,7 @@
 #include "rendezvous/coordinator/stage_sources.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/waiting_text.hpp"
+#include "supervise/known_failures.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -85,10 +86,10 @@ void Coordinator::begin_last_call(TimePoint now) {
 void Coordinator::choose_participants() {
   for (const Succession& each : members_.choose()) {
     const std::string before = host_of(each.before), after = host_of(each.after);
-    const std::string text =
-        members_.at(each.before).set_aside
-            ? fmt::format("{} failed first in {} attempts; {} replaces it", before, k_first_failures, after)
-            : fmt::format("{} replaces {}", after, before);
+    const std::string text = members_.at(each.before).set_aside
+                                 ? fmt::format("{} failed first in {}; {} replaces it", before,
+                                               count_of(settings_.replace_after, "attempt"), after)
+                                 : fmt::format("{} replaces {}", after, before);
     actions_.push_back(ShowNotice{{text, {}}});
   }
   begin_roll();
@@ -130,7 +131,7 @@ void Coordinator::note_first_failure(const supervise::Failure& cause) {
   const auto& all = members_.participants();
   const auto found =
       std::ranges::find_if(all, [&](AgentIndex agent) { return runs_rank(agent, cause.rank); });
-  if (found != all.end()) members_.note_first_failure(*found);
+  if (found != all.end()) members_.note_first_failure(*found, supervise::may_be_hardware(cause));
 }
 
 // ---- late joins, and those that cannot take part

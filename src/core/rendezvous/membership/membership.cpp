@@ -327,10 +327,15 @@ bool Membership::set_aside(AgentIndex agent) {
   return true;
 }
 
-void Membership::note_first_failure(AgentIndex agent) {
+void Membership::note_first_failure(AgentIndex agent, bool hardware) {
   first_failures_ = failed_first_ == agent ? first_failures_ + 1 : 1;
   failed_first_ = agent;
-  if (first_failures_ >= k_first_failures && agent != own_ && set_aside(agent)) failed_first_.reset();
+  int& by_hardware = member(agent).hardware_failures;
+  if (hardware) ++by_hardware;
+  const bool due = rules_.replace_after > 0 && std::max(first_failures_, by_hardware) >= rules_.replace_after;
+  if (!due || agent == own_ || !set_aside(agent)) return;
+  failed_first_.reset();
+  by_hardware = 0;
 }
 
 }  // namespace ddprun::rendezvous

@@ -26,13 +26,12 @@
 
 namespace ddprun::rendezvous {
 
-inline constexpr int k_first_failures = 2;
-
 // Rules of a choice beside the order of arrival and of the scheduler.
 struct ChoiceRules {
   bool by_network = false;
   int domain_size = 0;  // agents of one unit (plan::unit_of) that take part, or their multiple; 0: any number
   int least = 0;        // number that takes part at least, whole units or not
+  int replace_after = 2;  // --replace-after; 0: never
 };
 
 struct Member {
@@ -42,6 +41,7 @@ struct Member {
   std::optional<int> slot;              // slot at the latest choice of participants
   bool by_arrival = false;              // numbered as it came, and as well off in another place
   bool set_aside = false;               // takes part only if no other agent can
+  int hardware_failures = 0;            // attempts that failed here first, and may have by the hardware
   std::string lost;                     // reason why it was here and is not any more
 };
 
@@ -108,9 +108,9 @@ class Membership {
   std::vector<AgentIndex> waiting() const;  // are here, and do not take part
   // Sets an agent aside from the next choice on. False if no other could take its slot.
   bool set_aside(AgentIndex agent);
-  // Notes that the first failure of an attempt was there. After k_first_failures in a row the agent is set
-  // aside, except the coordinator's.
-  void note_first_failure(AgentIndex agent);
+  // Notes that the first failure of an attempt was there. After `replace_after` of them in a row, or with the
+  // mark of hardware, the agent is set aside, except the coordinator's.
+  void note_first_failure(AgentIndex agent, bool hardware);
 
  private:
   bool has_spares() const { return slots_.size() < members_.size(); }

@@ -160,6 +160,7 @@ const std::map<std::string, std::string> k_values{
     {"spares", "0"},
     {"grow", R"("never")"},
     {"domain-size", "4"},
+    {"replace-after", "3"},
     {"signals-to-handle", R"("TERM")"},
     {"hang-timeout", R"("auto")"},
     {"on-hang", R"("report")"},
