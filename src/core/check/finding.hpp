@@ -36,7 +36,7 @@ std::vector<Finding> judge_alone(const HostRecord& record);
 // lost since; errors first.
 std::vector<Finding> find_faults(const HostRecord& before, const HostRecord& now);
 // "GPU 3: GPU is lost", "disk: TMPDIR is full"
-std::string describe(const Finding& finding);
+std::string reason_of(const Finding& finding);
 
 // Judge one subject each, and add what they find. Subjects of one node:
 void judge_surroundings(const HostRecord& record, std::vector<Finding>& findings);

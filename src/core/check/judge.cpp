@@ -55,7 +55,7 @@ std::vector<Finding> judge_alone(const HostRecord& record) {
   return findings;
 }
 
-std::string describe(const Finding& finding) {
+std::string reason_of(const Finding& finding) {
   return finding.what.starts_with(finding.subject) ? finding.what : finding.subject + ": " + finding.what;
 }
 

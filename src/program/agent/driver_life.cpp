@@ -63,7 +63,7 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
   when_looked([this, stopped](const std::optional<check::Finding>& finding) {
     rendezvous::Stopped message = stopped;
     if (finding) {
-      message.unfit = check::describe(*finding);
+      message.unfit = check::reason_of(*finding);
       message.remedy = finding->fix;
       message.may_stay = finding->mark != check::Mark::error;
     }
@@ -87,7 +87,7 @@ void Driver::handle(const rendezvous::Look& look) {
   when_looked([this, attempt = look.attempt](const std::optional<check::Finding>& finding) {
     rendezvous::Looked looked{attempt};
     if (finding) {
-      looked.unfit = check::describe(*finding);
+      looked.unfit = check::reason_of(*finding);
       looked.remedy = finding->fix;
     }
     link_.send_if_linked(std::move(looked));

@@ -79,7 +79,7 @@ TEST_CASE("what was wrong before the first attempt is no fault of a restart, and
   now.cards["hsn0"] = 0;
   const std::vector<Finding> faults = find_faults(before, now);
   REQUIRE(faults.size() == 2);
-  CHECK(describe(faults[0]) == "GPU 5: GPU is lost");
+  CHECK(reason_of(faults[0]) == "GPU 5: GPU is lost");
   CHECK(faults[1].mark == Mark::warning);
-  CHECK(describe(faults[1]).starts_with("network: "));
+  CHECK(reason_of(faults[1]).starts_with("network: "));
 }
