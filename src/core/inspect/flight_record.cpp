@@ -9,6 +9,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "inspect/json_values.hpp"
+#include "inspect/pickle.hpp"
 
 namespace ddprun::inspect {
 
@@ -56,7 +57,9 @@ std::string group_of(const Json& entry) {
   return name_of_group(text(group[0]), text(group[1]));
 }
 
-Collective read(const Json& entry, std::int64_t now) {
+}  // namespace
+
+Collective read_collective(const Json& entry, std::int64_t now) {
   Collective collective;
   const std::string name = text_in(entry, "profiling_name");  // "gloo:all_reduce"
   collective.operation = name.substr(name.find(':') + 1);
@@ -69,29 +72,32 @@ Collective read(const Json& entry, std::int64_t now) {
   return collective;
 }
 
-}  // namespace
-
 std::string name_of_group(const std::string& name, const std::string& description) {
   return description.empty() || description == "undefined" ? name : description;
 }
 
+Json read_flight_record(std::string_view text) {
+  Json json = is_pickle(text) ? read_pickle(text) : read_json_text(text);
+  const Json none(Json::value_t::discarded);
+  if (!json.is_object() || !json.contains("entries") || !json["entries"].is_array()) return none;
+  const auto is_object = [](const Json& entry) { return entry.is_object(); };
+  return std::ranges::all_of(json["entries"], is_object) ? json : none;
+}
+
 std::optional<Collective> parse_flight_record(std::string_view text, std::int64_t unix_nanoseconds) {
-  const Json json = read_json_text(text);
-  if (!json.is_object()) return std::nullopt;
-  const auto entries = json.find("entries");
-  if (entries == json.end() || !entries->is_array() || entries->empty()) return std::nullopt;
-  if (std::ranges::any_of(*entries, [](const Json& entry) { return !entry.is_object(); }))
-    return std::nullopt;
+  const Json json = read_flight_record(text);
+  const Json& all = list_in(json, "entries");
+  if (all.empty()) return std::nullopt;
   // A ring: the newest is not always the last one.
   const auto newer = [](const Json& a, const Json& b) {
     return number_in(a, "record_id") < number_in(b, "record_id");
   };
   const Json* found = nullptr;
-  for (const Json& entry : *entries) {
+  for (const Json& entry : all) {
     if (!is_completed(entry) && (found == nullptr || newer(entry, *found))) found = &entry;
   }
-  if (found == nullptr) found = &*std::ranges::max_element(*entries, newer);
-  return read(*found, unix_nanoseconds);
+  if (found == nullptr) found = &*std::ranges::max_element(all, newer);
+  return read_collective(*found, unix_nanoseconds);
 }
 
 }  // namespace ddprun::inspect

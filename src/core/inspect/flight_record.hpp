@@ -1,9 +1,10 @@
 // torch's flight recorder: the collectives that a rank has entered, newest last.
 // Read as the worker server's fr_trace_json writes it (torch 2.10 to 2.15), or dump_nccl_trace_json of torch
-// 2.8 and 2.9, for NCCL alone.
+// 2.8 and 2.9, for NCCL alone; and the pickles that torch itself writes (TORCH_FR_DUMP_TEMP_FILE).
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,11 @@
 #include "inspect/rank_view.hpp"
 
 namespace ddprun::inspect {
+
+// Returns the record as JSON, whose "entries" are a list of objects; a discarded value for another text.
+nlohmann::json read_flight_record(std::string_view text);
+// Returns what one entry says.
+Collective read_collective(const nlohmann::json& entry, std::int64_t unix_nanoseconds);
 
 // Returns the oldest collective that is pending, else the newest one; nullopt if there is none, or for
 // another text. `unix_nanoseconds`: now, on the clock of the rank's host. Seen with torch 2.13 and gloo:

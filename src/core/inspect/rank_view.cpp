@@ -10,16 +10,6 @@ namespace ddprun::inspect {
 
 namespace {
 
-void describe_collective(OrderedFields& fields, Collective& collective) {
-  fields.value("operation", collective.operation);
-  fields.value("group", collective.group);
-  fields.value("sequence", collective.sequence);
-  fields.optional("sizes", collective.sizes);
-  fields.value("pending", collective.pending);
-  fields.seconds("age_seconds", collective.age);
-  fields.optional("ranks", collective.members);
-}
-
 void describe_counts(OrderedFields& fields, NcclCounts& counts) {
   fields.value("started", counts.started);
   fields.value("behind", counts.behind);
@@ -92,6 +82,16 @@ std::string describe_stack(const RankView& view, const Frame& at, bool waits) {
 }
 
 }  // namespace
+
+void describe_collective(OrderedFields& fields, Collective& collective) {
+  fields.value("operation", collective.operation);
+  fields.value("group", collective.group);
+  fields.value("sequence", collective.sequence);
+  fields.optional("sizes", collective.sizes);
+  fields.value("pending", collective.pending);
+  fields.seconds("age_seconds", collective.age);
+  fields.optional("ranks", collective.members);
+}
 
 bool is_default_group(const std::string& group) {
   return group.empty() || group == "default_pg" || group == "0";

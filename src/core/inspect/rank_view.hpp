@@ -24,6 +24,7 @@ struct Collective {
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
+void describe_collective(OrderedFields& fields, Collective& collective);
 bool is_default_group(const std::string& group);  // the one that all ranks are in
 
 struct NcclCounts {
