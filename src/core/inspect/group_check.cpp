@@ -14,12 +14,12 @@ namespace ddprun::inspect {
 
 namespace {
 
-using Calls = std::map<std::int64_t, const Collective*>;  // of a rank, by number
+using Calls = std::map<std::int64_t, const Collective*>;  // calls of a rank, by number
 
 struct Group {
   std::string name;
   std::set<int> members{};
-  std::map<int, Calls> calls{};  // by rank
+  std::map<int, Calls> calls{};  // calls of each rank
 };
 
 struct Finding {
@@ -75,7 +75,7 @@ std::string kind_of(const Collective& call) {
   return name_of(kind);
 }
 
-// The first number whose calls differ.
+// Returns the calls of the first number of which they differ.
 Finding find_difference(const Group& group) {
   std::map<std::int64_t, std::map<std::string, std::vector<int>>> kinds;
   for (const auto& [rank, calls] : group.calls) {
@@ -90,7 +90,7 @@ Finding find_difference(const Group& group) {
   return {true, "calls differ: " + join(texts, ", ")};
 }
 
-// Where each rank waits, and who is missing there.
+// Returns where ranks wait, and who is missing there.
 Finding find_missing(const Group& group) {
   std::map<std::int64_t, std::pair<const Collective*, std::vector<int>>> waits;
   for (const auto& [rank, calls] : group.calls) {
@@ -101,7 +101,7 @@ Finding find_missing(const Group& group) {
   }
   Finding found;
   for (const auto& [number, wait] : waits) {
-    std::map<std::string, std::vector<int>> missing;  // by what they did last
+    std::map<std::string, std::vector<int>> missing;  // ranks by what they did last
     for (const int member : group.members) {
       const auto calls = group.calls.find(member);
       const bool none = calls == group.calls.end();

@@ -1,5 +1,5 @@
-// Process groups whose ranks have not made the same calls: who is missing in which collective, and whose
-// operation, sizes or types differ.
+// Process groups whose ranks have not made the same calls.
+// Who is missing in which collective, and whose operation, sizes or types differ.
 //
 // For each group the collectives of its ranks are laid side by side by their numbers. A rank is missing in
 // the oldest collective that another one waits in if its newest one has a lower number; what a rank's record

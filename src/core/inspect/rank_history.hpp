@@ -18,7 +18,7 @@ struct Recorded {
 };
 
 struct GroupMembers {
-  std::string group;  // as Recorded's
+  std::string group;  // name as Recorded's
   std::string ranks;  // "0-3,8"
   friend bool operator==(const GroupMembers&, const GroupMembers&) = default;
 };
@@ -26,7 +26,7 @@ struct GroupMembers {
 struct RankHistory {
   int rank = 0;
   std::vector<Recorded> calls{};        // oldest first; no point-to-point operations
-  std::vector<GroupMembers> members{};  // of the groups of which they are known
+  std::vector<GroupMembers> members{};  // members of groups, where they are known
   friend bool operator==(const RankHistory&, const RankHistory&) = default;
 };
 

@@ -27,6 +27,7 @@ struct HangOptions {
   std::optional<Sourced<HangTimeout>> timeout{};        // --hang-timeout; nullopt: not looked for
   std::optional<Sourced<OnHang>> action{};              // nullopt: restart while restarts are left, else stop
   std::optional<Sourced<Milliseconds>> exit_barrier{};  // --exit-barrier-timeout
+  std::optional<Sourced<Milliseconds>> stacks_every{};  // --stacks-every; nullopt: no dumps
 };
 
 }  // namespace ddprun::options

@@ -89,6 +89,8 @@ std::string stack_record_name(LogLayout layout, LocalRank local_rank, GlobalRank
                                        : fmt::format("rank-{:05}.stacks", rank.value);
 }
 
+std::string stack_dump_name(GlobalRank first) { return fmt::format("stacks/rank-{:05}", first.value); }
+
 std::string kept_suffix(const OutputOptions& options) { return options.compress ? ".zst" : ""; }
 
 std::string filtered_file_name(Stream stream) {

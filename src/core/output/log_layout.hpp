@@ -27,6 +27,8 @@ std::string attempt_folder_name(LogLayout layout, Attempt attempt);
 // Returns a name below the attempt's folder.
 std::string log_file_name(LogLayout layout, LocalRank local_rank, GlobalRank rank, Stream stream);
 std::string stack_record_name(LogLayout layout, LocalRank local_rank, GlobalRank rank);
+// Returns the beginning of a name below the run's folder, for the dumps of the agent whose first rank it is.
+std::string stack_dump_name(GlobalRank first);
 // Returns the suffix that a file's name gets when it is complete.
 std::string kept_suffix(const OutputOptions& options);
 std::string filtered_file_name(Stream stream);

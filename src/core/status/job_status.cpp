@@ -45,7 +45,9 @@ void describe_node(Fields& fields, NodeStatus& node) {
   fields.optional("nvlink_domain", node.nvlink_domain);
 }
 
-void describe_job(Fields& fields, JobStatus& job) {
+}  // namespace
+
+void describe_job(OrderedFields& fields, JobStatus& job) {
   fields.value("job", job.job);
   fields.value("launch_id", job.launch_id);
   fields.value("program", job.program);
@@ -62,8 +64,6 @@ void describe_job(Fields& fields, JobStatus& job) {
   fields.optional("coordinator", job.coordinator);
   fields.optional("without_answer", job.silent, Fields::k_unlimited);
 }
-
-}  // namespace
 
 // Renders a status within its limit: from that of many ranks the texts of all threads are left out first,
 // then the outer calls, then ranks.

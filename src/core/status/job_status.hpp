@@ -75,6 +75,7 @@ inline constexpr std::size_t k_max_node_status = std::size_t{512} << 10;  // byt
 std::string render_status(const NodeStatus& status);
 std::optional<NodeStatus> parse_node_status(std::string_view text);
 std::string render_status(const JobStatus& status);
+void describe_job(OrderedFields& fields, JobStatus& job);
 std::optional<JobStatus> parse_job_status(std::string_view text);
 
 // Returns what a rank's processes used between two looks at one job, in percent of one core. nullopt if it is

@@ -106,8 +106,8 @@ std::vector<RankGroup> group_ranks(const JobStatus& job) {
 }
 
 std::string name_of(const RankGroup& group) {
-  if (group.ranks.size() == 1)
-    return fmt::format("rank {} on {}", group.ranks.front(), printable(group.host, 128));
+  const std::string host = group.host.empty() ? "" : " on " + printable(group.host, 128);
+  if (group.ranks.size() == 1) return fmt::format("rank {}{}", group.ranks.front(), host);
   return "ranks " + facts::render_cpu_list(group.ranks);
 }
 

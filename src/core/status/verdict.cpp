@@ -180,8 +180,10 @@ std::optional<EarlyExitNotice> describe_early_exit(const JobStatus& job, const s
       hint_for(shown.blame == Blame::ending ? shown.blame : Blame::ended, *shown.first, shown.host)};
 }
 
-std::string render_stacks(const JobStatus& job) {
-  std::string text = render_heading(job);
+std::string render_stacks(const JobStatus& job) { return render_heading(job) + render_ranks(job); }
+
+std::string render_ranks(const JobStatus& job) {
+  std::string text;
   for (const RankGroup& group : group_ranks(job)) {
     text += "\n" + line_of(group) + "\n";
     std::string threads = group.first->view.threads;

@@ -36,5 +36,7 @@ std::optional<EarlyExitNotice> describe_early_exit(const JobStatus& job, const s
 
 // Renders the output of --stacks.
 std::string render_stacks(const JobStatus& job);
+// Renders it without the heading.
+std::string render_ranks(const JobStatus& job);
 
 }  // namespace ddprun::status

@@ -40,6 +40,16 @@ void StatusService::serve(const std::function<void(bool stacks)>& asked) {
   stacks_server_.emplace(context_, names(os::Asks::stacks), hooks(true));
   tell_taken(os::status_socket_name(::getpid()), server_->name());
   tell_taken(os::status_socket_name(::getpid(), os::Asks::stacks), stacks_server_->name());
+  if (plans_.node->options.hang.stacks_every) wait_for_dump();
+}
+
+// The dumps of all hosts are of the same moments, as far as their clocks agree.
+void StatusService::wait_for_dump() {
+  const std::int64_t every = plans_.node->options.hang.stacks_every->value.count();
+  net::call_after(dump_timer_, Milliseconds{every - os::unix_milliseconds() % every}, [this] {
+    measure(os::Depth::dump, [](const status::NodeStatus&) {});
+    wait_for_dump();
+  });
 }
 
 // A process of the same user has the same number in another namespace, as in a container.
@@ -75,41 +85,57 @@ void StatusService::show(const rendezvous::JobShown& shown) {
 
 void StatusService::show_this_host(const std::string& coordinator, bool ending, bool stacks) {
   measure(stacks ? os::Depth::stacks : os::Depth::usage, [=, this](const status::NodeStatus& here) {
-    status::JobStatus status;
-    status.launch_id = plans_.attempt->assignment.launch_id;
+    status::JobStatus status = job_here();
     status.coordinator = coordinator.empty() ? "the coordinator's host" : coordinator;
-    status.phase = ending ? "ending" : here.workers.empty() ? "waiting for the coordinator" : "running";
-    status.attempt = plans_.attempt->assignment.attempt.value;
-    status.max_restarts = plans_.node->options.max_restarts.value;
-    status.nodes = plans_.node->rendezvous.agents;
-    if (!here.workers.empty()) {
-      status.nodes = plans_.attempt->assignment.node_count;
-      status.workers = plans_.attempt->assignment.world_size;
+    if (here.workers.empty()) {
+      status.nodes = plans_.node->rendezvous.agents;
+      status.workers = 0;
+      status.phase = "waiting for the coordinator";
     }
+    if (ending) status.phase = "ending";
     status.here.push_back(here);
     show(std::move(status), stacks);
   });
 }
 
-void StatusService::show(status::JobStatus status, bool stacks) {
+// Returns what this agent knows of a job that runs.
+status::JobStatus StatusService::job_here() const {
+  const plan::Assignment& assignment = plans_.attempt->assignment;
+  status::JobStatus status;
+  status.launch_id = assignment.launch_id;
+  status.phase = "running";
+  status.attempt = assignment.attempt.value;
+  status.max_restarts = plans_.node->options.max_restarts.value;
+  status.nodes = assignment.node_count;
+  status.workers = assignment.world_size;
+  return status;
+}
+
+void StatusService::add_job(status::JobStatus& status) const {
   status.job = plans_.node->run_id.value;
   status.program = join(plans_.node->options.command, " ");
   status.host = plans_.node->host;
   status.pid = static_cast<int>(::getpid());
   status.uptime = Milliseconds{os::unix_milliseconds() - began_};
+}
+
+void StatusService::show(status::JobStatus status, bool stacks) {
+  add_job(status);
   (stacks ? stacks_server_ : server_)->answer(status::render_status(status));
 }
 
-// Measures once for all that ask meanwhile for no more than it looks at.
+// Measures once for all that ask meanwhile for no more than it looks at. A dump is measured anew.
 void StatusService::measure(os::Depth depth, Measured done) {
   if (const status::NodeStatus status = workers_.status(); status.workers.empty()) return done(status);
-  if (usage_ && depth <= depth_) return measured_for_.push_back(std::move(done));
+  if (usage_ && depth <= depth_ && depth != os::Depth::dump) return measured_for_.push_back(std::move(done));
   next_.emplace_back(depth, std::move(done));
   if (!usage_) begin_measurement();
 }
 
 void StatusService::begin_measurement() {
   depth_ = os::Depth::signs;
+  const bool dumps =
+      std::ranges::any_of(next_, [](const auto& each) { return each.first == os::Depth::dump; });
   for (auto& [depth, done] : std::exchange(next_, {})) {
     depth_ = std::max(depth_, depth);
     measured_for_.push_back(std::move(done));
@@ -120,10 +146,10 @@ void StatusService::begin_measurement() {
   };
   const status::NodeStatus status = workers_.status();
   try {
-    os::WorkerPlaces places = this->places();
+    os::WorkerPlaces places = this->places(dumps);
     os::Pipe problem = os::make_pipe();
-    const bool writes = depth_ == os::Depth::stacks && !places.records.empty();
-    const Milliseconds limit = depth_ == os::Depth::stacks ? k_stacks_limit : k_usage_limit;
+    const bool writes = os::writes_files(places, depth_);
+    const Milliseconds limit = depth_ >= os::Depth::dump ? k_stacks_limit : k_usage_limit;
     usage_ = std::make_unique<probes::ChildQuery>(
         context_, os::measure_node_in_child(status, std::move(places), depth_, problem.writer.get()),
         status::k_max_node_status, limit, [=, this](const std::string& answer, bool late) {
@@ -138,11 +164,17 @@ void StatusService::begin_measurement() {
   }
 }
 
-// Returns the places to look at. While one record is still being written, as on a disk that hangs, no other
-// is.
-os::WorkerPlaces StatusService::places() const {
+// Returns the places to look at. While one record or dump is still being written, as on a disk that hangs, no
+// other is.
+os::WorkerPlaces StatusService::places(bool dumps) const {
   os::WorkerPlaces places = workers_.places();
   if (writing_) places.records.clear();
+  if (!dumps || writing_ || places.dump.empty()) return places;
+  status::Moment& moment = places.moment.emplace();
+  moment.time = os::unix_milliseconds();
+  moment.number = moment.time / plans_.node->options.hang.stacks_every->value.count();
+  moment.job = job_here();
+  add_job(moment.job);
   return places;
 }
 
@@ -173,6 +205,7 @@ void StatusService::end() {
   server_.reset();
   stacks_server_.reset();
   usage_.reset();
+  dump_timer_.cancel();
   job_.limit.cancel();
   job_stacks_.limit.cancel();
 }

@@ -31,7 +31,8 @@ class StatusService {
         workers_(workers),
         began_(began),
         job_(context),
-        job_stacks_(context) {}
+        job_stacks_(context),
+        dump_timer_(context) {}
 
   void serve(const std::function<void(bool stacks)>& asked);
   // Receives what this host's workers use, and where they are; called once, now or later.
@@ -52,10 +53,13 @@ class StatusService {
     boost::asio::steady_timer limit;
   };
 
+  status::JobStatus job_here() const;
+  void add_job(status::JobStatus& status) const;
   void show(status::JobStatus status, bool stacks);
+  void wait_for_dump();
   void tell_taken(const std::string& wanted, const std::string& had) const;
   void begin_measurement();
-  os::WorkerPlaces places() const;
+  os::WorkerPlaces places(bool dumps) const;
   void end_measurement(bool writes);
   void note_written(std::string problem, bool late, Milliseconds limit);
 
@@ -65,6 +69,7 @@ class StatusService {
   std::int64_t began_;
   std::optional<net::StatusServer> server_, stacks_server_;
   Awaited job_, job_stacks_;
+  boost::asio::steady_timer dump_timer_;         // --stacks-every
   std::unique_ptr<probes::ChildQuery> usage_;    // in progress
   os::Fd problem_;                               // pipe that names the file that cannot be written, and why
   std::unique_ptr<probes::ChildQuery> writing_;  // has answered, and writes what it has collected

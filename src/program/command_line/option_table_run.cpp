@@ -124,6 +124,13 @@ constexpr OptionEntry k_failures[] = {
           require(draft.hang.exit_barrier->value >= options::k_shortest_hang_timeout, given,
                   "is below one second", "give 1s or more, as in 5m");
         }),
+    value("stacks-every", "TIME", own, failures,
+          "write where every rank is to FOLDER/JOB/stacks of --logs, for --stacks FOLDER (default: off)",
+          [](Draft& draft, const Given& given) {
+            draft.hang.stacks_every = time_from(given);
+            require(draft.hang.stacks_every->value >= options::k_shortest_hang_timeout, given,
+                    "is below one second", "give 1s or more, as in 10m");
+          }),
     flag("no-inspect", own, failures, "do not load ddprun's inspection module into the workers",
          [](Draft& draft, const Given& given) { draft.hang.inspect = sourced(false, given.origin); }),
     value("signal-before-end", "SIGNAL@TIME", own, failures,
@@ -323,7 +330,8 @@ constexpr OptionEntry k_looking_and_about[] = {
           [](Draft& draft, const Given& given) {
   draft.status = enum_from<options::StatusForm>(given).value; }),
       flag("stacks", own, looking,
-           "show where every rank of your jobs on this host is, or of one JOB or PID: collective and Python stack",
+           "show where every rank of your jobs on this host is, or of one JOB or PID: collective and Python stack; "
+           "or was, by a FOLDER of --logs or of torch's flight records",
            [](Draft& draft, const Given&) {
   draft.stacks = true; }),
       flag("restart", own, looking, "start all workers again of your job on this host, or of one JOB or PID",

@@ -19,9 +19,8 @@ struct Requirement {
 };
 
 constexpr Requirement k_refused[] = {
-    {"watch", {"status"}, "add --status"},
-    {"strict", {"check"}, "add --check"},
-    {"exclude-file", {"check"}, "add --check"},
+    {"watch", {"status"}, "add --status"},           {"strict", {"check"}, "add --check"},
+    {"exclude-file", {"check"}, "add --check"},      {"stacks-every", {"logs"}, "add --logs FOLDER"},
     {"output", {"timeline"}, "add --timeline FILE"},
 };
 

@@ -4,13 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "commands/stack_folder.hpp"
 #include "console/log.hpp"
 #include "console/print.hpp"
 #include "os/status_socket.hpp"
@@ -176,6 +179,11 @@ int show_jobs(const options::Options& options, const std::string& host) {
 
 int show_stacks(const options::Options& options, const std::string& host) {
   const std::string name = options.command.empty() ? "" : options.command.front();
+  std::error_code error;
+  if (!name.empty() && std::filesystem::is_directory(name, error)) {
+    console::print_text(describe_stack_folder(name));
+    return 0;
+  }
   const auto [jobs, silent] = ask_for_stacks(name);
   if (jobs.empty()) fail_to_find(name, silent, host);
   tell_silent(name, silent, host);

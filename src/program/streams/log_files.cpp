@@ -195,6 +195,11 @@ std::string LogFiles::stack_record(const plan::RankAssignment& assigned) const {
          output::stack_record_name(output::layout_of(options_), assigned.local_rank, assigned.rank);
 }
 
+std::string LogFiles::stack_dump(const plan::RankAssignment& first) const {
+  if (attempt_folder_.empty() || output::layout_of(options_) != output::LogLayout::ranks) return {};
+  return run_folder_ + "/" + output::stack_dump_name(first.rank);
+}
+
 std::string LogFiles::error_file(const plan::RankAssignment& assigned) const {
   if (attempt_folder_.empty() || output::layout_of(options_) != output::LogLayout::torchrun) return {};
   return fmt::format("{}/{}/error.json", attempt_folder_, assigned.local_rank.value);

@@ -86,6 +86,7 @@ os::WorkerPlaces WorkerGroup::places() const {
   os::WorkerPlaces places;
   places.attempt = plan_->assignment.attempt.value;
   places.doors.ras_port = ras_port_;
+  if (!workers_.empty()) places.dump = logs_.stack_dump(plan_->assignment.workers.front());
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     places.doors.workers.push_back(inspect_prefix(i));
     if (std::string record = logs_.stack_record(plan_->assignment.workers[i]); !record.empty())

@@ -1,7 +1,11 @@
 #include "os/capture/node_usage.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <utility>
 
 #include "os/atomic_file.hpp"
 #include "os/capture/native_stacks.hpp"
@@ -74,8 +78,8 @@ Measured measure(status::NodeStatus status, const WorkerPlaces& places, Depth de
   for (std::size_t i = 0; i < status.workers.size(); ++i) {
     if (usages[i]) add_usage(status.workers[i], *usages[i]);
   }
-  auto collected = inspect_workers(status.workers, places.doors, depth == Depth::stacks);
-  if (depth == Depth::stacks) add_native_stacks(status.workers, collected, deadline);
+  auto collected = inspect_workers(status.workers, places.doors, depth >= Depth::dump);
+  if (depth >= Depth::dump) add_native_stacks(status.workers, collected, deadline);
   if (depth != Depth::signs) add_gpus(status, places.gpus, nvml, root);
   return {std::move(status), std::move(collected)};
 }
@@ -86,6 +90,33 @@ std::vector<std::string> render_records(const Measured& measured, int attempt) {
     texts.push_back(status::render_stack_record(measured.status.host, measured.status.workers[i],
                                                 measured.collected[i], unix_milliseconds(), attempt));
   return texts;
+}
+
+// Writes the dump over the oldest one. Returns as write_records() does.
+std::string write_dump(const WorkerPlaces& places, const Measured& measured) {
+  status::Moment moment = *places.moment;
+  // Within its limits.
+  if (auto node = status::parse_node_status(status::render_status(measured.status)))
+    moment.job.here.push_back(std::move(*node));
+  for (std::size_t i = 0; i < measured.status.workers.size(); ++i) {
+    const inspect::Collected& collected = measured.collected[i];
+    if (auto history =
+            inspect::parse_history(measured.status.workers[i].rank, collected.record, collected.module,
+                                   moment.time * 1'000'000, status::k_dumped_calls))
+      moment.histories.push_back(std::move(*history));
+  }
+  const std::string path = fmt::format("{}.{}.json", places.dump, moment.number % status::k_kept_dumps);
+  std::error_code ignored;  // replace_file() says it
+  std::filesystem::create_directory(std::filesystem::path(path).parent_path(), ignored);
+  const std::string problem = replace_file(path, status::render_moment(moment));
+  return problem.empty() ? "" : path + ": " + problem;
+}
+
+std::string write_files(const WorkerPlaces& places, const Measured& measured, Depth depth) {
+  const std::string problem = places.moment ? write_dump(places, measured) : "";
+  if (depth != Depth::stacks) return problem;
+  const std::string other = write_records(places.records, render_records(measured, places.attempt));
+  return problem.empty() ? other : problem;
 }
 
 }  // namespace
@@ -102,10 +133,8 @@ AnsweringChild measure_node_in_child(status::NodeStatus status, WorkerPlaces pla
     measured = measure(std::move(status), places, depth, k_nvml, "");
     return status::render_status(measured.status);
   };
-  const auto write = [&] {
-    write_whole(problem, write_records(places.records, render_records(measured, places.attempt)));
-  };
-  const bool writes = depth == Depth::stacks && !places.records.empty();
+  const auto write = [&] { write_whole(problem, write_files(places, measured, depth)); };
+  const bool writes = writes_files(places, depth);
   return AnsweringChild(answer, "measure what the workers use",
                         writes ? std::function<void()>(write) : nullptr);
 }

@@ -1,0 +1,130 @@
+#include "status/moment.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/json_text.hpp"
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "inspect/group_check.hpp"
+#include "status/verdict.hpp"
+
+namespace ddprun::status {
+
+namespace {
+
+void describe_fields(OrderedFields& fields, Moment& moment) {
+  fields.value("time_ms", moment.time);
+  fields.value("moment", moment.number);
+  fields.value("job", moment.job, describe_job);
+  fields.value("histories", moment.histories, OrderedFields::k_unlimited, inspect::describe_history);
+}
+
+int first_rank(const Moment& moment) {
+  const bool any = !moment.job.here.empty() && !moment.job.here.front().workers.empty();
+  return any ? moment.job.here.front().workers.front().rank : 0;
+}
+
+std::vector<int> ranks_of(const JobStatus& job) {
+  std::set<int> ranks;
+  for_each_worker(job, [&](const NodeStatus&, const WorkerStatus& worker) { ranks.insert(worker.rank); });
+  return {ranks.begin(), ranks.end()};
+}
+
+std::string describe_ranks(const std::vector<int>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + facts::render_cpu_list(ranks);
+}
+
+// Returns nothing where no rank waits for another one: a dump is made at any time.
+std::string describe_verdict(const JobStatus& job) {
+  const std::vector<RankGroup> groups = group_ranks(job);
+  const bool waits = std::ranges::any_of(groups, [](const RankGroup& group) {
+    return group.blame >= Blame::mismatched || group.blame < Blame::ended;
+  });
+  Milliseconds longest{0};
+  for_each_worker(job, [&](const NodeStatus&, const WorkerStatus& worker) {
+    const auto& call = worker.view.collective;
+    if (call && call->pending) longest = std::max(longest, call->age);
+  });
+  const auto verdict =
+      waits ? make_verdict(job, "the longest wait is " + describe_duration(longest)) : std::nullopt;
+  if (!verdict) return "no rank waits for another one\n";
+  const std::string host = verdict->host.empty() ? "" : " on " + printable(verdict->host, 128);
+  return fmt::format("rank {}{}: {}\nhint: {}\n", verdict->rank, host, verdict->reason, verdict->hint);
+}
+
+}  // namespace
+
+std::string render_moment(Moment moment) {
+  for (std::size_t calls = k_dumped_calls;; calls /= 2) {
+    std::string text = write_json_text(write_fields(moment, describe_fields));
+    if (text.size() <= k_max_moment) return text;
+    if (calls == 0) moment.histories.clear();
+    for (auto& [rank, kept, members] : moment.histories)
+      kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(std::min(calls, kept.size())));
+  }
+}
+
+std::optional<Moment> parse_moment(std::string_view text) {
+  return read_fields<Moment>(read_ordered_json_text(text), describe_fields);
+}
+
+std::optional<Moment> join_newest(std::vector<Moment> dumps) {
+  if (dumps.empty()) return std::nullopt;
+  const Moment newest = *std::ranges::max_element(dumps, {}, &Moment::time);
+  std::erase_if(dumps, [&](const Moment& each) {
+    return each.job.launch_id != newest.job.launch_id || each.job.attempt != newest.job.attempt;
+  });
+  std::ranges::sort(dumps, {}, [](const Moment& each) { return std::pair(-each.number, first_rank(each)); });
+  Moment joined = newest;
+  joined.job.here.clear();
+  joined.histories.clear();
+  std::set<std::string> here;
+  for (Moment& dump : dumps) {
+    for (NodeStatus& node : dump.job.here) {
+      if (dump.number == newest.number) {
+        here.insert(node.host);
+        joined.job.here.push_back(std::move(node));
+      } else if (here.insert(node.host).second) {
+        joined.job.silent.push_back(node.host);
+      }
+    }
+    if (dump.number == newest.number) std::ranges::move(dump.histories, std::back_inserter(joined.histories));
+  }
+  return joined;
+}
+
+Moment make_moment(std::vector<inspect::RankHistory> records, std::int64_t time) {
+  Moment moment{time, 0, {}, std::move(records)};
+  NodeStatus& node = moment.job.here.emplace_back();
+  for (const inspect::RankHistory& history : moment.histories) {
+    WorkerStatus& worker = node.workers.emplace_back();
+    worker.rank = history.rank;
+    worker.pid = -1;  // not known; it had not ended
+    worker.view.collective = inspect::find_place(history);
+    if (!worker.view.collective || !worker.view.collective->pending)
+      worker.view.unseen = "a flight record has none";
+  }
+  return moment;
+}
+
+std::string describe_moment(const Moment& moment) {
+  const std::vector<int> ranks = ranks_of(moment.job);
+  const bool is_dump = !moment.job.launch_id.empty();
+  const auto seconds = static_cast<std::time_t>(moment.time / 1000);
+  std::string text = fmt::format("{} of {:%Y-%m-%dT%H:%M:%S}Z, {}", is_dump ? "dump" : "flight records",
+                                 fmt::gmtime(seconds), describe_ranks(ranks));
+  const int missing = moment.job.workers - static_cast<int>(ranks.size());
+  if (missing > 0) text += fmt::format(", without {} of {}", missing, count_of(moment.job.workers, "rank"));
+  text += "\n" + describe_verdict(moment.job);
+  for (const std::string& line : inspect::check_groups(moment.histories)) text += line + "\n";
+  return text + (is_dump ? "\n" + render_stacks(moment.job) : render_ranks(moment.job));
+}
+
+}  // namespace ddprun::status

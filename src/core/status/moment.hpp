@@ -1,0 +1,42 @@
+// Record of where the ranks of a job were at one moment: dumps of --stacks-every, or torch's flight records.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inspect/rank_history.hpp"
+#include "status/job_status.hpp"
+
+namespace ddprun::status {
+
+struct Moment {
+  std::int64_t time = 0;    // Unix time in milliseconds
+  std::int64_t number = 0;  // equal for the dumps of one moment on all hosts
+  JobStatus job;            // with the ranks of one agent alone in a dump
+  std::vector<inspect::RankHistory> histories{};
+  friend bool operator==(const Moment&, const Moment&) = default;
+};
+
+inline constexpr std::size_t k_max_moment = std::size_t{4} << 20;  // bytes of a dump
+inline constexpr std::size_t k_dumped_calls = 64;                  // collectives of each rank in it
+inline constexpr std::int64_t k_kept_dumps = 4;                    // dumps of each agent
+
+// Renders a dump as JSON, in one line; with fewer collectives where it would be above its limit. Parsing
+// returns nullopt for any other text.
+std::string render_moment(Moment moment);
+std::optional<Moment> parse_moment(std::string_view text);
+
+// Joins the dumps of the newest moment of the newest launch; hosts that have older ones alone are silent.
+// nullopt without any.
+std::optional<Moment> join_newest(std::vector<Moment> dumps);
+
+// Returns the moment of torch's flight records, which show no stacks.
+Moment make_moment(std::vector<inspect::RankHistory> records, std::int64_t time);
+
+// Renders the output of --stacks for it: what the ranks wait for, the process groups, and each rank.
+std::string describe_moment(const Moment& moment);
+
+}  // namespace ddprun::status
