@@ -106,7 +106,7 @@ Finding find_missing(const Group& group) {
       const auto calls = group.calls.find(member);
       const bool none = calls == group.calls.end();
       if (none || calls->second.rbegin()->first < number)
-        missing[none ? "no record of it" : fmt::format("last #{}", calls->second.rbegin()->first)].push_back(
+        missing[none ? "no record" : fmt::format("last #{}", calls->second.rbegin()->first)].push_back(
             member);
     }
     std::vector<std::string> texts;

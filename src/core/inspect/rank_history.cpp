@@ -58,7 +58,8 @@ std::optional<RankHistory> parse_history(int rank, std::string_view record, std:
         add_members(history, name.empty() ? k_default_group : name, text_in(group, "ranks"));
     }
   }
-  for (const Json& group : list_in(read_json_text(module), "groups")) {
+  const Json answer = read_json_text(module);
+  for (const Json& group : list_in(answer, "groups")) {
     if (group.is_object()) add_members(history, text_in(group, "name"), text_in(group, "ranks"));
   }
   return history;

@@ -56,7 +56,9 @@ std::string describe_verdict(const JobStatus& job) {
       waits ? make_verdict(job, "the longest wait is " + describe_duration(longest)) : std::nullopt;
   if (!verdict) return "no rank waits for another one\n";
   const std::string host = verdict->host.empty() ? "" : " on " + printable(verdict->host, 128);
-  return fmt::format("rank {}{}: {}\nhint: {}\n", verdict->rank, host, verdict->reason, verdict->hint);
+  const bool has_stack = !job.launch_id.empty();  // else the hints say too much
+  return fmt::format("rank {}{}: {}\n", verdict->rank, host, verdict->reason) +
+         (has_stack ? "hint: " + verdict->hint + "\n" : "");
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ class LogFiles {
   std::string flight_record() const;
   // Returns the path for the stacks of a rank; empty: no folder was named for them.
   std::string stack_record(const plan::RankAssignment& assigned) const;
-  std::string stack_dump(
-      const plan::RankAssignment& first) const;  // of --stacks-every; empty: without --logs
+  // Returns the beginning of the paths for dumps of --stacks-every; empty: without --logs.
+  std::string stack_dump(const plan::RankAssignment& first) const;
   os::Fd open(const plan::RankAssignment& assigned, output::Stream stream);  // for the worker. Throws Error
   // Throws Error. `label`: what stands before the lines of the filtered file.
   StreamCopy copy(const plan::RankAssignment& assigned, output::Stream stream,

@@ -74,6 +74,23 @@ def test_the_thread_that_matters_is_shown(run, how, said):
     assert re.search("rank 1 on b hangs: " + said, text), text
 
 
+def test_the_rank_that_was_missing_is_named_when_all_nodes_are_gone(run, hosts, directory):
+    logs = str(directory / "logs")
+    processes = run("sleep", "--logs", logs, "--stacks-every", "2s", "--rdzv-id", "run")
+    missing = "default group (ranks 0-1): rank 0 waits in all_reduce #6 (1000 float), missing: rank 1 (last #5)\n"
+    wait_until("a dump shows it", lambda: missing in hosts["a"].run(["ddprun", "--stacks", logs]).stdout)
+    for process in processes:
+        process.kill()
+    wait_all(processes)
+    for folder in (logs, logs + "/run", logs + "/run/stacks"):
+        shown = hosts["a"].check(["ddprun", "--stacks", folder])
+        assert re.match(r"dump of \S+Z, ranks 0-1\nrank 1 on b: it is at hang.py:\d+ in bad_branch, last collective: all_reduce #5 "
+                        r"\(1000 float\), while rank 0 on a waits in all_reduce #6 \(1000 float\) at hang.py:\d+ in train; "
+                        r"the longest wait is ", shown), shown
+        assert missing in shown and "thread MainThread" in shown, shown
+    assert len(list((directory / "logs/run/stacks").iterdir())) <= 2 * 4
+
+
 def test_what_was_collected_of_every_rank_is_kept_beside_its_log_files(run, directory):
     report(run("sleep", "--hang-timeout", "4", "--logs", str(directory / "logs"), "--rdzv-id", "run"))
     for rank, function in enumerate(["train", "bad_branch"]):

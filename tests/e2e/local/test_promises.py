@@ -98,6 +98,7 @@ OPTIONS = {
     "--hang-timeout": (["--hang-timeout", "10ms", *TRUE], "is below one second"),  # test_hangs.py
     "--on-hang": (["--on-hang", "restrat", *TRUE], "did you mean restart?"),  # test_hangs.py
     "--exit-barrier-timeout": (["--exit-barrier-timeout", "0", *TRUE], "is below one second"),  # test_hangs.py
+    "--stacks-every": (["--stacks-every", "1m", *TRUE], "--stacks-every requires --logs"),  # test_hangs.py
     "--no-inspect": (["--no-inspect", "--print-config"], "no-inspect"),  # test_inspection.py
     "--signal-before-end": (["--signal-before-end", "NONE@1", *TRUE], "is not SIGNAL@TIME"),  # slurm/test_time_limits.py
     "--requeue": (["--requeue=x", *TRUE], "is not a number of times"),  # slurm/test_time_limits.py

@@ -63,10 +63,11 @@ TEST_CASE("a pickle that nests without end, or that doubles itself, is refused")
   deep += "N";
   for (std::size_t i = 0; i < 100'000; ++i) deep += "e";
   CHECK(as_json(deep) == "discarded");
-  std::string doubled = "N";
+  const std::string long_text = "X" + std::string("\x00\x00\x10\x00", 4) + std::string(1 << 20, 'x');
+  std::string doubled = long_text;
   for (char i = 0; i < 60; ++i) doubled = doubled + "q" + i + "h" + i + "\x86";
   CHECK(as_json(doubled) == "discarded");
-  std::string repeated = "X" + std::string("\x00\x00\x01\x00", 4) + std::string(65536, 'x') + "q\x01](";
+  std::string repeated = long_text + "q\x01](";
   for (std::size_t i = 0; i < 10'000; ++i) repeated += "h\x01";
   CHECK(as_json(repeated + "e") == "discarded");
 }

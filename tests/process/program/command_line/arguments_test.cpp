@@ -68,7 +68,7 @@ TEST_CASE("a short form of several options lists them") {
   CHECK(error_for({"--st=x"}) ==
         "option --st is ambiguous | did you mean --standalone, --start-method, --stage, --stage-to, "
         "--stage-keep, --store, --store-access, "
-        "--store-memory, --standby, --standby-memory, --strict, --status or --stacks?");
+        "--store-memory, --standby, --standby-memory, --stacks-every, --strict, --status or --stacks?");
   CHECK(error_for({"--duplicate_std", "x"}) ==
         "option --duplicate_std is ambiguous | did you mean --duplicate-stdout-filters or "
         "--duplicate-stderr-filters?");

@@ -165,6 +165,7 @@ const std::map<std::string, std::string> k_values{
     {"hang-timeout", R"("auto")"},
     {"on-hang", R"("report")"},
     {"exit-barrier-timeout", R"("5m")"},
+    {"stacks-every", R"("10m")"},
     {"signal-before-end", R"("USR1@120")"},
     {"requeue", "3"},
     {"check-command", R"("node-check")"},
