@@ -57,7 +57,7 @@ TEST_CASE("sizes that differ are found where the calls have failed, and without 
       check_groups(recorded("sizes", {0, 2, 3})) ==
       Lines{
           "default group (ranks 0-3): calls differ: all_reduce #4 (10 float) by ranks 0,3, all_reduce #4 (20 "
-          "float) by rank 2; ranks 0,2-3 have completed #4"});
+          "float) by rank 2; rank 3 waits in all_reduce #4 (10 float), missing: rank 1 (no record)"});
 }
 
 TEST_CASE("operations that differ") {
