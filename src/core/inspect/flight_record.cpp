@@ -78,10 +78,11 @@ std::string name_of_group(const std::string& name, const std::string& descriptio
 
 Json read_flight_record(std::string_view text) {
   Json json = is_pickle(text) ? read_pickle(text) : read_json_text(text);
-  const Json none(Json::value_t::discarded);
-  if (!json.is_object() || !json.contains("entries") || !json["entries"].is_array()) return none;
   const auto is_object = [](const Json& entry) { return entry.is_object(); };
-  return std::ranges::all_of(json["entries"], is_object) ? json : none;
+  const bool good = json.is_object() && json.contains("entries") && json["entries"].is_array() &&
+                    std::ranges::all_of(json["entries"], is_object);
+  if (!good) json = Json(Json::value_t::discarded);
+  return json;
 }
 
 std::optional<Collective> parse_flight_record(std::string_view text, std::int64_t unix_nanoseconds) {

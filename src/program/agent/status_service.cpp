@@ -40,13 +40,15 @@ void StatusService::serve(const std::function<void(bool stacks)>& asked) {
   stacks_server_.emplace(context_, names(os::Asks::stacks), hooks(true));
   tell_taken(os::status_socket_name(::getpid()), server_->name());
   tell_taken(os::status_socket_name(::getpid(), os::Asks::stacks), stacks_server_->name());
-  if (plans_.node->options.hang.stacks_every) wait_for_dump();
+  const options::Options& options = plans_.node->options;
+  if (options.hang.stacks_every && !options.output.logs.value.empty()) wait_for_dump();
 }
 
-// The dumps of all hosts are of the same moments, as far as their clocks agree.
+// The dumps of all hosts are of the same moments, as far as their clocks agree. A timer may be early.
 void StatusService::wait_for_dump() {
   const std::int64_t every = plans_.node->options.hang.stacks_every->value.count();
-  net::call_after(dump_timer_, Milliseconds{every - os::unix_milliseconds() % every}, [this] {
+  const std::int64_t left = every - os::unix_milliseconds() % every;
+  net::call_after(dump_timer_, Milliseconds{left < every / 2 ? left + every : left}, [this] {
     measure(os::Depth::dump, [](const status::NodeStatus&) {});
     wait_for_dump();
   });
@@ -172,7 +174,8 @@ os::WorkerPlaces StatusService::places(bool dumps) const {
   if (!dumps || writing_ || places.dump.empty()) return places;
   status::Moment& moment = places.moment.emplace();
   moment.time = os::unix_milliseconds();
-  moment.number = moment.time / plans_.node->options.hang.stacks_every->value.count();
+  const std::int64_t every = plans_.node->options.hang.stacks_every->value.count();
+  moment.number = (moment.time + every / 2) / every;  // the multiple that it is for
   moment.job = job_here();
   add_job(moment.job);
   return places;
