@@ -32,8 +32,6 @@ bool is_installed(const std::string& file) {
          file.starts_with("<frozen");
 }
 
-bool is_own(const Frame& frame) { return !is_installed(frame.file); }
-
 // Returns the number of calls further in than the innermost one of the user's own code; all if none is.
 std::size_t calls_within(const Frames& stack) {
   return static_cast<std::size_t>(std::ranges::find_if(stack, is_own) - stack.begin());
@@ -75,6 +73,8 @@ Frames own_part(const Frames& stack) {
 }
 
 }  // namespace
+
+bool is_own(const Frame& frame) { return !is_installed(frame.file); }
 
 void set_threads(RankView& view, std::vector<PythonThread> threads) {
   const auto chosen = choose(threads);

@@ -18,6 +18,9 @@ struct PythonThread {
   std::string store_call{};  // RankView::store_call
 };
 
+// Reports whether the file is the user's own: outside installed packages and the standard library.
+bool is_own(const Frame& frame);
+
 // Sets the stack, its thread and the others. The thread that matters is the main one, unless that waits for
 // the end of another, or for another that itself waits for other ranks.
 void set_threads(RankView& view, std::vector<PythonThread> threads);

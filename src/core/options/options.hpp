@@ -120,13 +120,14 @@ struct Options {
   std::string report_file;    // --report FILE: the end of the job as JSON
   std::string events_file;    // --events FILE: everything that happens, a JSON object a line
   std::string timeline_file;  // --timeline FILE: draw these events and stop
-  std::string output_file;    // -o FILE: where to; empty or "-": as text to standard output
-  std::optional<StatusForm> status;   // --status: show what runs here and stop
-  bool stacks = false;                // --stacks: show where every rank is and stop
-  bool restart = false;               // --restart: ask a job to start all workers again and stop
-  std::string drain;                  // --drain NODE: the same without that node
-  std::optional<Milliseconds> watch;  // --watch: again and again
-  std::string metrics_file;           // --metrics FILE: for Prometheus' textfile collector
+  std::string output_file;    // -o FILE: where to; for --timeline empty or "-": as text to standard output
+  std::optional<StatusForm> status;     // --status: show what runs here and stop
+  bool stacks = false;                  // --stacks: show where every rank is and stop
+  std::optional<Milliseconds> profile;  // --profile TIME: sample the stacks of all ranks and stop
+  bool restart = false;                 // --restart: ask a job to start all workers again and stop
+  std::string drain;                    // --drain NODE: the same without that node
+  std::optional<Milliseconds> watch;    // --watch: again and again
+  std::string metrics_file;             // --metrics FILE: for Prometheus' textfile collector
   bool verbose = false;
   bool print_config = false;
   bool quiet = false;

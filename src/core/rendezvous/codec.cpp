@@ -5,6 +5,7 @@
 
 #include "base/json_text.hpp"
 #include "plan/node_proposal.hpp"
+#include "profile/rank_profile.hpp"
 #include "rendezvous/coordinator_place.hpp"
 #include "rendezvous/message_fields.hpp"
 
@@ -211,6 +212,23 @@ void describe(Fields& fields, Looked& looked) {
   fields.optional("remedy", looked.remedy);
 }
 
+// ---- both ways
+
+void describe(Fields& fields, ProfileRequest& request) {
+  fields.value("number", request.number);
+  fields.optional("asker", request.asker);
+  fields.value("duration", request.duration, k_shortest_profile.count(), k_longest_profile.count());
+  fields.value("limit", request.limit, profile::k_least_answer, profile::k_most_answer);
+}
+
+void describe(Fields& fields, ProfilePart& part) {
+  fields.value("number", part.number);
+  fields.optional("asker", part.asker);
+  fields.optional("agents", part.agents);
+  fields.optional("last", part.last);
+  fields.optional("line", part.line, k_max_profile_part);
+}
+
 // ---- coordinator to agent
 
 void describe(Fields& fields, Look& look) { fields.value("attempt", look.attempt); }
@@ -313,7 +331,9 @@ constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
                                    Kind<Alive>{"alive", describe},
                                    Kind<lifeline::Output>{"output", describe},
                                    Kind<RestartRequest>{"restart_request", describe},
-                                   Kind<Looked>{"looked", describe}};
+                                   Kind<Looked>{"looked", describe},
+                                   Kind<ProfileRequest>{"profile_request", describe},
+                                   Kind<ProfilePart>{"profile_part", describe}};
 constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Probe>{"probe", describe},
                                          Kind<ClientQuestion>{"client_question", describe},
@@ -329,7 +349,9 @@ constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Stop>{"stop", describe},
                                          Kind<Finish>{"finish", describe},
                                          Kind<RestartReply>{"restart_reply", describe},
-                                         Kind<Look>{"look", describe}};
+                                         Kind<Look>{"look", describe},
+                                         Kind<ProfileRequest>{"profile_request", describe},
+                                         Kind<ProfilePart>{"profile_part", describe}};
 
 template <class Message, class Kinds>
 std::string encode_any(Message message, const Kinds& kinds) {

@@ -39,6 +39,8 @@ constexpr AgentRow k_agent_rows[] = {
     {"a stream of output",     {wrong,    wrong,  wrong,  wrong,  wrong,   wrong}, taken},
     {"a request to restart",   {taken,    taken,  taken,  taken,  taken,   late},  late},
     {"a look at its node",     {wrong,    wrong,  wrong,  wrong,  taken,   late},  wrong},
+    {"a request for a profile", {taken,   taken,  taken,  taken,  taken,   late},  late},
+    {"a part of a profile",    {taken,    taken,  taken,  taken,  taken,   late},  wrong},
     // clang-format on
 };
 static_assert(std::size(k_agent_rows) == std::variant_size_v<AgentMessage>);
@@ -68,6 +70,8 @@ constexpr CoordinatorRow k_coordinator_rows[] = {
     {"the end",                              {taken, taken,  taken, taken}},
     {"a reply about a restart",              {taken, taken,  taken, taken}},
     {"an order to look at its node",         {taken, wrong,  wrong, taken}},
+    {"a request for a profile",              {taken, taken,  taken, taken}},
+    {"a part of a profile",                  {taken, taken,  taken, taken}},
     // clang-format on
 };
 static_assert(std::size(k_coordinator_rows) == std::variant_size_v<CoordinatorMessage>);

@@ -9,6 +9,22 @@
 
 namespace ddprun::rendezvous {
 
+// States of the coordinator:
+//
+// gathering  Waits for one Join of every agent. Agents without a number get the next free place as they come,
+//            and keep it over restarts; one that has a number may move them. Who disagrees about the launch
+//            (version, count, host) ends it. A second process for a place that is taken is refused alone,
+//            and so is who comes later, if it is none that may return. An agent that cannot start anything
+//            joins with the reason; the others have half a second more to say whether they can.
+// probing    Only when the agents reached the coordinator by different addresses: takes the best that all
+//            reach. Where there is none they are asked again, as a host under load may answer late.
+// opening    The store of the attempt is being opened; then every agent gets Start. Before a restart that
+//            waits (--restart-backoff) no worker runs, and a signal or a lost agent ends the job at once.
+// running    Until all succeeded, or the first failure, loss of an agent or signal; there is no deadline.
+// stopping   All agents have been sent Stop (spares: Look), and answer or are lost when the stop time-out
+//            ends. Then: the next attempt with an empty store on a new port if a worker's failure
+//            was the cause and supervise/restart_policy.hpp answers it with a restart, else the end.
+// finished   Every connected agent has been sent one Finish, as a late Join is, then came one EndJob.
 enum class CoordinatorState { gathering, probing, opening, running, stopping, finished };
 
 enum class Reception {

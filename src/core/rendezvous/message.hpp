@@ -17,9 +17,11 @@
 #include "plan/world_plan.hpp"
 #include "rendezvous/client_questions.hpp"
 #include "rendezvous/lifeline.hpp"
+#include "rendezvous/profile_request.hpp"
 #include "rendezvous/restart_request.hpp"
 #include "rendezvous/roster.hpp"
 #include "rendezvous/spare_look.hpp"
+#include "rendezvous/status_messages.hpp"
 #include "staging/tree.hpp"
 #include "status/job_status.hpp"
 #include "supervise/killed_ranks.hpp"
@@ -108,13 +110,6 @@ struct Happened {
   friend bool operator==(const Happened&, const Happened&) = default;
 };
 
-// Answer to StatusQuestion.
-struct StatusAnswer {
-  int question = 0;
-  status::NodeStatus status;
-  friend bool operator==(const StatusAnswer&, const StatusAnswer&) = default;
-};
-
 // All ranks of this agent have shown no sign of life for the hang time-out, or one does again.
 struct Quiet {
   Attempt attempt;
@@ -130,12 +125,6 @@ struct EarlyExit {
   Milliseconds since{0};
   bool expired = false;  // --exit-barrier-timeout has passed
   friend bool operator==(const EarlyExit&, const EarlyExit&) = default;
-};
-
-// Question about the whole job, from a process that asks this agent by --status or --stacks.
-struct JobQuestion {
-  bool stacks = false;
-  friend bool operator==(const JobQuestion&, const JobQuestion&) = default;
 };
 
 // Answer to a Roster with a number that is new to the agent.
@@ -181,26 +170,6 @@ struct AliveQuestion {
   // Time that the workers have to stop if the scheduler gives more than --shutdown-timeout; else 0.
   Milliseconds grace{0};
   friend bool operator==(const AliveQuestion&, const AliveQuestion&) = default;
-};
-
-// Question to an agent about its workers, for --status; the state machines ignore it.
-struct StatusQuestion {
-  int question = 0;     // number of the question
-  bool stacks = false;  // asks where they are, too
-  friend bool operator==(const StatusQuestion&, const StatusQuestion&) = default;
-};
-
-// Answer to JobQuestion: each node that told of its workers, then the job, which names those that did not and
-// has no nodes of its own. What only the asking agent knows of itself is to be filled in there.
-struct NodeShown {
-  bool stacks = false;
-  status::NodeStatus node;
-  friend bool operator==(const NodeShown&, const NodeShown&) = default;
-};
-struct JobShown {
-  bool stacks = false;
-  status::JobStatus job;
-  friend bool operator==(const JobShown&, const JobShown&) = default;
 };
 
 // Start the workers; the store at master_address:master_port is already listening.
@@ -250,11 +219,12 @@ struct Finish {
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest,
-                                  ClientVerdict, Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion,
-                                  RosterTaken, Modules, Alive, lifeline::Output, RestartRequest, Looked>;
+using AgentMessage =
+    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest, ClientVerdict,
+                 Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion, RosterTaken, Modules, Alive,
+                 lifeline::Output, RestartRequest, Looked, ProfileRequest, ProfilePart>;
 using CoordinatorMessage =
     std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Start, Standby,
-                 Modules, AliveQuestion, Warn, Stop, Finish, RestartReply, Look>;
+                 Modules, AliveQuestion, Warn, Stop, Finish, RestartReply, Look, ProfileRequest, ProfilePart>;
 
 }  // namespace ddprun::rendezvous

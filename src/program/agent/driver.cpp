@@ -116,6 +116,8 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       status_(context_, plans_, workers_, began_),
       restarts_(context_, name_user(snapshot), plans_.node->host,
                 [this](rendezvous::AgentMessage message) { return link_.ask(std::move(message)); }),
+      profiles_(context_, workers_,
+                [this](rendezvous::AgentMessage message) { return link_.ask(std::move(message)); }),
       hangs_(context_, plans_, snapshot_.host, status_,
              [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       standbys_(context_, plans_, expected, snapshot_.host, workers_,
@@ -204,6 +206,7 @@ int Driver::run() {
   link_.join();
   status_.serve([this](bool stacks) { on_status_asked(stacks); });
   restarts_.serve();
+  profiles_.serve();
   while (!context_.stopped()) run_handlers();
   stage_.end();
   return life_.exit_code();

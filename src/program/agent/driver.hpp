@@ -31,6 +31,7 @@
 #include "os/process/answering_child.hpp"
 #include "plan/launch_plan.hpp"
 #include "probes/grace_search.hpp"
+#include "profiling/profile_service.hpp"
 #include "streams/output_link.hpp"
 #include "supervise/agent_lifecycle.hpp"
 #include "supervise/supervisor.hpp"
@@ -71,6 +72,8 @@ class Driver {
   void handle(const rendezvous::RestartReply& reply) { restarts_.note(reply); }
   void handle(const rendezvous::Look& look);
   void when_looked(std::function<void(const std::optional<check::Finding>& finding)> done);
+  void handle(const rendezvous::ProfileRequest& request) { profiles_.take(request); }
+  void handle(const rendezvous::ProfilePart& part) { profiles_.note(part); }
   void handle(const rendezvous::Roster& roster) { link_.note(roster); }
   void handle(const rendezvous::Start& start);
   void on_staged();
@@ -164,6 +167,7 @@ class Driver {
   FrontEndLink front_end_;
   StatusService status_;
   RestartService restarts_;
+  profiling::ProfileService profiles_;
   HangSearch hangs_;
   StandbyKeeper standbys_;
   NodeLook node_look_;

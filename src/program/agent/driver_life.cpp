@@ -148,6 +148,7 @@ void Driver::part(std::optional<Milliseconds> limit) {
   end_warm_up();
   status_.end();
   restarts_.end();
+  profiles_.end();
   store_.close();
   const bool waits = life_.lets_coordinator_end_first();
   if (!waits) signals_.leave();

@@ -70,7 +70,7 @@ bool only_looks(const std::vector<std::string>& arguments, const std::optional<o
   if (!options) return command_line::asks_to_look(arguments);
   return options->dry_run != options::DryRun::off || !options->snapshot_file.empty() ||
          !options->capture_file.empty() || options->print_config || options->status || options->stacks ||
-         options->restart || !options->drain.empty() || !options->timeline_file.empty();
+         options->profile || options->restart || !options->drain.empty() || !options->timeline_file.empty();
 }
 
 std::optional<int> tell_other_agents(const facts::Snapshot& snapshot,

@@ -409,6 +409,7 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
   options::Options& options = understood.emplace(std::move(std::get<options::Options>(parsed)));
   console::set_up_log(talk_of(options), snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (options.stacks) return commands::show_stacks(options, snapshot.host.name);
+  if (options.profile) return commands::profile_job(options, snapshot.host.name);
   if (options.restart || !options.drain.empty()) return commands::restart_job(options, snapshot.host.name);
   if (options.status) return commands::show_jobs(options, snapshot.host.name);
   if (!options.timeline_file.empty()) return console::print_text(commands::draw_timeline(options)), 0;

@@ -19,9 +19,9 @@ namespace {
 constexpr std::array<std::string_view, 3> k_looking{"dry-run", "capture", "snapshot"};
 
 // Options that start no workers: those above and others.
-constexpr std::array<std::string_view, 14> k_showing{
-    "dry-run",    "capture", "snapshot", "print-config", "help",  "help-all", "version",
-    "completion", "status",  "stacks",   "timeline",     "watch", "restart",  "drain"};
+constexpr std::array<std::string_view, 15> k_showing{
+    "dry-run", "capture", "snapshot", "print-config", "help",    "help-all", "version", "completion",
+    "status",  "stacks",  "timeline", "watch",        "restart", "drain",    "profile"};
 
 std::string first_word(const char* words) {
   const std::vector<std::string> all = split_words(words);

@@ -261,7 +261,7 @@ void settle_program(Draft& draft) {
   }
   const bool runs_nothing = options.print_config || options.check.wanted || !options.capture_file.empty() ||
                             !options.timeline_file.empty() || options.status || options.stacks ||
-                            options.restart || !options.drain.empty() ||
+                            options.profile || options.restart || !options.drain.empty() ||
                             options.dry_run != options::DryRun::off;
   if (options.command.empty() && !runs_nothing) {
     throw UsageError("there is no script to run", "write it after the options, as in ddprun train.py");
@@ -415,7 +415,7 @@ void judge_command(Draft& draft, const TypedWords& typed) {
                      fmt::format("the file to write follows -o: -o {}", printable(draft.command.front())));
   }
   if (draft.restart || !draft.drain.empty()) return judge_job_words(draft);
-  if (draft.status || draft.stacks) return;
+  if (draft.status || draft.stacks || draft.profile) return;
   refuse_mistaken_command(draft, typed);
   if (auto notice = find_behind_script(draft, typed)) draft.warnings.push_back(std::move(*notice));
 }

@@ -322,7 +322,8 @@ constexpr OptionEntry k_looking_and_about[] = {
                  [](Draft& draft, const Given& given) {
   draft.timeline_file = file_from(given); }),
       with_letter('o', file_value("output", "FILE", own, looking,
-                             "HTML file that --timeline writes, or - for text (default: -)",
+                             "HTML file that --timeline writes, or - for text (default: -); FILE.speedscope.json and "
+                             "FILE.collapsed of --profile",
                              [](Draft& draft, const Given& given) {
   draft.output_file = file_from(given); })),
       optional_value("status", "table|json", "table json", own, looking,
@@ -334,6 +335,14 @@ constexpr OptionEntry k_looking_and_about[] = {
            "or was, by a FOLDER of --logs or of torch's flight records",
            [](Draft& draft, const Given&) {
   draft.stacks = true; }),
+      value("profile", "TIME", own, looking,
+            "sample the Python stacks of all ranks of a job for TIME, and show where they spend it",
+            [](Draft& draft, const Given& given) {
+  constexpr Milliseconds k_shortest{1000}, k_longest{300'000};
+  draft.profile = time_from(given).value;
+  require(*draft.profile >= k_shortest && *draft.profile <= k_longest, given, "is not between 1s and 5min",
+          "give a time such as 10s");
+            }),
       flag("restart", own, looking, "start all workers again of your job on this host, or of one JOB or PID",
            [](Draft& draft, const Given&) {
   draft.restart = true; }),

@@ -14,10 +14,13 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "commands/stack_folder.hpp"
+#include "commands/write_file.hpp"
 #include "console/log.hpp"
 #include "console/print.hpp"
 #include "os/status_socket.hpp"
 #include "os/terminal/terminal.hpp"
+#include "profile/profile_files.hpp"
+#include "profile/profile_table.hpp"
 #include "rendezvous/codec.hpp"
 #include "status/job_status.hpp"
 #include "status/verdict.hpp"
@@ -149,6 +152,15 @@ const status::JobStatus& find_only_job(const Jobs& jobs, const std::string& host
               "name one of them by its process id");
 }
 
+// Sends the message in the frame to the process of the job.
+os::StatusAnswers ask_process(int pid, os::Asks asks, const std::string& frame, Milliseconds limit) {
+  std::vector<std::string> sockets = os::list_status_sockets(asks);
+  std::erase_if(sockets, [pid](const std::string& each) {
+    return os::process_of_status_socket(each) != std::to_string(pid);
+  });
+  return os::ask_status_sockets(sockets, limit, frame.substr(rendezvous::k_frame_header));
+}
+
 std::optional<rendezvous::RestartReply> parse_reply(const std::string& text) {
   const auto decoded = rendezvous::decode_coordinator_message(text);
   const auto* const message = std::get_if<rendezvous::CoordinatorMessage>(&decoded);
@@ -193,18 +205,35 @@ int show_stacks(const options::Options& options, const std::string& host) {
   return 0;
 }
 
+int profile_job(const options::Options& options, const std::string& host) {
+  const std::string name = options.command.empty() ? "" : options.command.front();
+  const auto [jobs, silent] = ask_for_status(name);
+  if (jobs.empty()) fail_to_find(name, silent, host);
+  const status::JobStatus& job = find_only_job(jobs, host);
+  const rendezvous::ProfileRequest request{0, 0, *options.profile, profile::answer_limit(job.workers)};
+  const auto answers =
+      ask_process(job.pid, os::Asks::profile, rendezvous::encode(rendezvous::AgentMessage(request)),
+                  *options.profile + k_answer_limit);
+  const profile::JobProfile found = profile::parse_job(answers.texts.empty() ? "" : answers.texts.front());
+  if (found.ranks.empty()) {
+    throw Error(fmt::format("no rank of job {} has given a profile", printable(job.job)),
+                "ddprun --status shows whether its workers run");
+  }
+  console::print_text(status::render_heading(job) + "\n" + profile::render_table(found));
+  if (options.output_file.empty()) return 0;
+  constexpr const char* k_hint = "give another path with -o";
+  write_file(options.output_file + ".speedscope.json", profile::render_speedscope(found, job.job), k_hint);
+  write_file(options.output_file + ".collapsed", profile::render_collapsed(found), k_hint);
+  return 0;
+}
+
 int restart_job(const options::Options& options, const std::string& host) {
   const std::string name = options.command.empty() ? "" : options.command.front();
   const auto [jobs, silent] = ask_for_status(name);
   if (jobs.empty()) fail_to_find(name, silent, host);
   const status::JobStatus& job = find_only_job(jobs, host);
-  std::vector<std::string> sockets = os::list_status_sockets(os::Asks::restart);
-  std::erase_if(sockets, [&](const std::string& each) {
-    return os::process_of_status_socket(each) != std::to_string(job.pid);
-  });
   const rendezvous::RestartRequest request{0, options.drain};
-  const std::string text = rendezvous::encode(request).substr(rendezvous::k_frame_header);
-  const os::StatusAnswers answers = os::ask_status_sockets(sockets, k_restart_limit, text);
+  const auto answers = ask_process(job.pid, os::Asks::restart, rendezvous::encode(request), k_restart_limit);
   const auto reply = answers.texts.empty() ? std::nullopt : parse_reply(answers.texts.front());
   if (!reply) {
     throw Error(fmt::format("the coordinator of job {} did not answer", printable(job.job)),

@@ -1,4 +1,4 @@
-// --status, --stacks, --restart, --drain: asks the ddprun processes of this user on this host.
+// --status, --stacks, --profile, --restart, --drain: asks the ddprun processes of this user on this host.
 #pragma once
 
 #include <string>
@@ -13,6 +13,8 @@ int show_jobs(const options::Options& options, const std::string& host);
 // Does the same for --stacks: shows where the ranks are, once; or were, of a folder, which is preferred to a
 // job of that name.
 int show_stacks(const options::Options& options, const std::string& host);
+// Profiles one job, prints the table and writes the files that -o names.
+int profile_job(const options::Options& options, const std::string& host);
 // Asks one job to restart or to drain a node, and prints what follows. Throws Error if it declines.
 int restart_job(const options::Options& options, const std::string& host);
 

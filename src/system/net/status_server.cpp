@@ -21,8 +21,7 @@ using Local = boost::asio::local::stream_protocol;
 using Code = boost::system::error_code;
 
 constexpr std::size_t k_most_clients = 16;
-constexpr Milliseconds k_client_limit{10000};  // for an answer, and for reading it
-constexpr Milliseconds k_pause{1000};          // after a failure to accept
+constexpr Milliseconds k_pause{1000};  // after a failure to accept
 
 }  // namespace
 
@@ -118,7 +117,7 @@ class StatusServer::Impl : public std::enable_shared_from_this<Impl> {
     if (clients_.size() >= k_most_clients || !hooks_.may_ask(socket.native_handle())) return;
     const auto client = std::make_shared<Client>(std::move(socket));
     clients_.insert(client);
-    call_after(client->timer, k_client_limit, [self = shared_from_this(), client] { self->drop(client); });
+    call_after(client->timer, hooks_.limit, [self = shared_from_this(), client] { self->drop(client); });
     if (hooks_.requested) return read_request(client);
     waiting_.push_back(client);
     if (waiting_.size() == 1) hooks_.asked();

@@ -21,6 +21,7 @@ namespace {
 
 std::string_view prefix_of(Asks asks) {
   if (asks == Asks::restart) return "ddprun/restart/";
+  if (asks == Asks::profile) return "ddprun/profile/";
   return asks == Asks::stacks ? "ddprun/stacks/" : "ddprun/status/";
 }
 constexpr std::size_t k_largest_table = std::size_t{64} << 20;

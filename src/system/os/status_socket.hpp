@@ -13,7 +13,7 @@
 namespace ddprun::os {
 
 // Subjects of questions, each with a socket of its own.
-enum class Asks { status, stacks, restart };
+enum class Asks { status, stacks, restart, profile };
 
 // Returns the name without the null byte in front: "ddprun/status/1000/4711".
 std::string status_socket_name(int pid, Asks asks = Asks::status);

@@ -3,20 +3,7 @@
 //                                           |           |
 //                                           +-> finished <- (from every state)
 //
-// gathering  Waits for one Join of every agent. Agents without a number get the next free place as they come,
-//            and keep it over restarts; one that has a number may move them. Who disagrees about the launch
-//            (version, count, host) ends it. A second process for a place that is taken is refused alone,
-//            and so is who comes later, if it is none that may return. An agent that cannot start anything
-//            joins with the reason; the others have half a second more to say whether they can.
-// probing    Only when the agents reached the coordinator by different addresses: takes the best that all
-//            reach. Where there is none they are asked again, as a host under load may answer late.
-// opening    The store of the attempt is being opened; then every agent gets Start. Before a restart that
-//            waits (--restart-backoff) no worker runs, and a signal or a lost agent ends the job at once.
-// running    Until all succeeded, or the first failure, loss of an agent or signal; there is no deadline.
-// stopping   All agents have been sent Stop (spares: Look), and answer or are lost when the stop time-out
-//            ends. Then: the next attempt with an empty store on a new port if a worker's failure
-//            was the cause and supervise/restart_policy.hpp answers it with a restart, else the end.
-// finished   Every connected agent has been sent one Finish, as a late Join is, then came one EndJob.
+// The states are described in expected_messages.hpp.
 //
 // Rules. The first cause wins; of an attempt's failures it is the one that says nothing of another
 // (supervise/root_cause.hpp), then the first, and of those with the same `now` the lowest rank. A failure
@@ -103,6 +90,8 @@ class Coordinator {
   void handle(ConnectionId connection, const Looked& looked, TimePoint now);
   void look_at_spares();
   void note_unfit(AgentIndex agent, const Stopped& stopped, bool leaves);
+  void handle(ConnectionId connection, const ProfileRequest& request, TimePoint now);
+  void handle(ConnectionId connection, const ProfilePart& part, TimePoint now);
   RestartReply judge_request(const std::string& host, const std::vector<AgentIndex>& places) const;
   void drain(const std::vector<AgentIndex>& places, const std::string& sender, TimePoint now);
   void part_with(AgentIndex agent, const std::string& sentence, TimePoint now, bool drained = false);
@@ -247,8 +236,7 @@ class Coordinator {
   std::vector<int> victims_;
   TimePoint started_at_, failed_at_, stopping_since_;  // the workers of this attempt; the first of them; all
   supervise::RestartPolicy policy_;
-  std::optional<supervise::Cause> final_cause_;  // decided while stopping
-  std::optional<supervise::Cause> late_cause_;   // cause to be used if a restart would be made after all
+  std::optional<supervise::Cause> final_cause_, late_cause_;  // decided while stopping; instead of a restart
   std::vector<supervise::Failure> others_;
   std::vector<std::string> candidates_, remarks_;
   CoordinatorJobEnd job_end_;

@@ -1,4 +1,6 @@
-"""What POST /handler/ddprun of a rank answers with: where each of its Python threads is. See ddprun_inspection.py.
+"""What POST /handler/ddprun of a rank answers with: where each of its Python threads is, or where they spend their time.
+
+See ddprun_inspection.py.
 
 Compiled at the first request, from the text that start() read: an import would look through folders that may hang.
 """
@@ -7,14 +9,126 @@ import json
 import os
 import sys
 import threading
+import time
 
 
-def answer(request, response, ended):
+def answer(request, response, ended, sampling):
+    """Holds `sampling` during a profile: the script's end waits for that, at most a second."""
+    profiles = bool(request.get_param("seconds"))
+    if profiles and not sampling.acquire(False):
+        return response.set_status(503)
     try:
-        response.set_content(json.dumps(describe(ended, request.get_param("modules") == "1")), "application/json")
+        text = profile(request, ended) if profiles else json.dumps(describe(bool(ended), request.get_param("modules") == "1"))
+        response.set_content(text, "application/json")
         response.set_status(200)
     except Exception:
         response.set_status(500)
+    finally:
+        if profiles:
+            sampling.release()
+
+
+def profile(request, ended):
+    """Samples all threads `rate` times a second for `seconds`; JSON of at most `limit` bytes."""
+    samples, switch = Samples(float(request.get_param("rate"))), sys.getswitchinterval()
+    end = samples.last + float(request.get_param("seconds"))
+    # A thread that runs Python keeps the interpreter for 5 ms from one that waits, unless it enters C code that lets go: nearly all
+    # samples would be of such calls.
+    sys.setswitchinterval(min(1e-4, switch))
+    try:
+        while samples.last < end and not ended:
+            samples.take()
+    finally:
+        sys.setswitchinterval(switch)
+    return samples.render(int(request.get_param("limit")))
+
+
+class Samples:
+    """Trees of calls, by thread. A sample counts for the time since the one before: as long as a call holds the interpreter there is none."""
+
+    def __init__(self, rate):
+        self.period, self.count, self.calls, self.here = 1 / rate, 0, 0, threading.get_ident()
+        self.frames = {}  # (file, line, function): index
+        self.places = {}  # by address of code and instruction: its index, and the code, whose address stays taken
+        self.trees = {}  # (name, is it the main thread): Call
+        self.began = self.last = time.monotonic()
+
+    def take(self):
+        self.count += 1
+        # Of uneven length: a loop as long as a period would always be met at the same place.
+        time.sleep(self.period * (0.5 + self.count * 0.618034 % 1))
+        now, known = time.monotonic(), dict(threading._active)
+        for ident, frame in sys._current_frames().items():
+            if ident != self.here:
+                name = _text(getattr(known.get(ident), "name", ""))[:128]
+                thread = (name, ident == threading.main_thread().ident)
+                if thread not in self.trees and len(self.trees) >= 16:
+                    thread = ("other threads", False)
+                self.add(self.trees.setdefault(thread, Call()), frame, now - self.last)
+        self.last = now
+
+    def add(self, call, frame, elapsed):
+        stack = []
+        while frame is not None and len(stack) < 200:
+            stack.append(self.place(frame))
+            frame = frame.f_back
+        for place in reversed(stack):
+            inner = call.calls.get(place)
+            if inner is None:
+                if self.calls >= 8192:
+                    break
+                self.calls += 1
+                inner = call.calls[place] = Call()
+            call = inner
+        call.time += elapsed
+
+    def place(self, frame):
+        key = id(frame.f_code) << 20 | frame.f_lasti
+        found = self.places.get(key)
+        if found is None:
+            at = (_text(frame.f_code.co_filename)[-256:], frame.f_lineno or 0, _text(frame.f_code.co_name)[:128])
+            found = self.places[key] = (self.frames.setdefault(at, len(self.frames)), frame.f_code)
+        return found[0]
+
+    def render(self, limit):
+        most = limit // 48
+        while True:
+            text = json.dumps(self.describe(most), separators=(",", ":"))
+            if len(text) <= limit or most == 0:
+                return text
+            most //= 2
+
+    def describe(self, most):
+        """With the `most` calls that took longest. The others' time is their callers'."""
+        rows = []  # callers first: [thread, caller's row, frame, time, time with all that it calls]
+        for thread, root in enumerate(self.trees.values()):
+            stack = [(root, -1, -1)]
+            while stack:
+                call, caller, frame = stack.pop()
+                stack += [(inner, len(rows), index) for index, inner in call.calls.items()]
+                rows.append([thread, caller, frame, call.time, call.time])
+        for row in reversed(rows):
+            if row[1] >= 0:
+                rows[row[1]][4] += row[4]
+        kept = set(sorted(range(len(rows)), key=lambda each: -rows[each][4])[:most + len(self.trees)])
+        for index in reversed(range(len(rows))):
+            if index not in kept and rows[index][1] >= 0:
+                rows[rows[index][1]][3] += rows[index][3]
+        frames, numbers, shown, calls = list(self.frames), {}, {}, [[] for _ in self.trees]
+        for index in sorted(kept):
+            thread, caller, frame, own, _ = rows[index]
+            if caller >= 0:
+                shown[index] = len(calls[thread]) // 3
+                calls[thread] += [shown.get(caller, -1), numbers.setdefault(frame, len(numbers)), round(own * 1e6)]
+        return {"samples": self.count, "seconds": round(self.last - self.began, 3), "frames": [frames[each] for each in numbers],
+                "threads": [{"name": name, "main": main, "calls": each} for (name, main), each in zip(self.trees, calls)]}
+
+
+class Call:
+    __slots__ = ("calls", "time")
+
+    def __init__(self):
+        self.calls, self.time = {}, 0.0  # by index of frame; seconds of its own
 
 
 def describe(ended, modules):

@@ -95,7 +95,8 @@ def start_server(prefix):
         level.value = before
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     keep_fork_silent()
-    answer_requests(c10d, follow_end(prefix))
+    sampling = threading.Lock()
+    answer_requests(c10d, follow_end(prefix, sampling), sampling)
 
 
 def keep_fork_silent():
@@ -141,8 +142,13 @@ def keep(thing, times=1):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
-def follow_end(prefix):
+def follow_end(prefix, sampling):
     ended, owner = [], os.getpid()
+
+    def note_end():
+        ended.append(True)
+        if os.getpid() == owner:
+            sampling.acquire(timeout=1)  # and keeps it: a profile would need the interpreter
 
     def close():
         try:
@@ -152,7 +158,7 @@ def follow_end(prefix):
         except OSError:
             pass
 
-    getattr(threading, "_register_atexit", atexit.register)(lambda: ended.append(True))  # before it waits for threads
+    getattr(threading, "_register_atexit", atexit.register)(note_end)  # before it waits for threads
     atexit.register(close)
     return ended
 
@@ -172,7 +178,7 @@ def keep_last_collective(prefix):
         pass
 
 
-def answer_requests(c10d, ended):
+def answer_requests(c10d, ended, sampling):
     if not hasattr(c10d, "_register_handler"):
         return
     text = read(os.path.join(os.path.dirname(__file__), "ddprun_answer.py"))
@@ -181,7 +187,7 @@ def answer_requests(c10d, ended):
     def answer(request, response):
         if not names:
             exec(compile(text, "ddprun_answer.py", "exec"), names)
-        names["answer"](request, response, bool(ended))
+        names["answer"](request, response, ended, sampling)
 
     keep(answer, 64)  # the server's threads count references to it without the interpreter's lock
     c10d._register_handler("ddprun", answer)

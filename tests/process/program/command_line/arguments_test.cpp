@@ -149,7 +149,7 @@ TEST_CASE("the words of the launch itself are kept as they were given, without t
 TEST_CASE("words that ask for something to be shown are seen among wrong ones") {
   for (const char* word : {"--dry-run", "--dry_run=json", "--dry", "--snapshot=f", "--capture", "--help",
                            "-h", "--help-all", "--version", "--print-config", "--completion=bash", "--status",
-                           "--stacks", "--timeline", "--restart", "--drain=n3"}) {
+                           "--stacks", "--timeline", "--restart", "--drain=n3", "--profile=10s"}) {
     CAPTURE(word);
     CHECK(asks_to_look({"--nnodes", "x", word, "train.py"}));
     CHECK_FALSE(asks_to_look({"--nnodes", "x", "--", "train.py", word}));

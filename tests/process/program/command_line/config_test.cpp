@@ -202,7 +202,7 @@ const std::map<std::string, std::string> k_values{
 
 const std::vector<std::string> k_command_line_only{
     "dry-run",      "capture", "snapshot", "timeline", "output",           "status",  "stacks", "watch",
-    "print-config", "help",    "help-all", "version",  "print-completion", "restart", "drain"};
+    "print-config", "help",    "help-all", "version",  "print-completion", "restart", "drain",  "profile"};
 
 // What a file with this one member says of it: "refused", or the text that the option gets, "off" where it is
 // asked for nowhere.

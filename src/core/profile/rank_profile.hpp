@@ -1,0 +1,59 @@
+// Profile of one rank: trees of Python calls, each with the time in which it was the innermost one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inspect/rank_view.hpp"
+
+namespace ddprun::profile {
+
+struct Call {
+  int caller = -1;  // index in ThreadProfile::calls, below its own; -1: the outermost
+  int frame = 0;    // index in RankProfile::frames
+  std::int64_t microseconds = 0;
+  friend bool operator==(const Call&, const Call&) = default;
+};
+
+struct ThreadProfile {
+  std::string name;
+  bool main = false;
+  std::vector<Call> calls;
+  friend bool operator==(const ThreadProfile&, const ThreadProfile&) = default;
+};
+
+struct RankProfile {
+  int rank = 0;
+  std::string host;
+  int pid = 0;
+  std::string unseen{};  // reason why there is no profile
+  std::vector<inspect::Frame> frames{};
+  std::vector<ThreadProfile> threads{};
+  friend bool operator==(const RankProfile&, const RankProfile&) = default;
+};
+
+struct JobProfile {
+  std::vector<RankProfile> ranks;     // ascending
+  std::vector<std::string> silent{};  // hosts without an answer
+};
+
+inline constexpr int k_rate = 100;  // samples a second
+// Bytes of the answer of ddprun's module in a rank (workers/inspection/ddprun_answer.py).
+inline constexpr int k_least_answer = 4096, k_most_answer = 128 << 10;
+
+// Returns the limit of a rank's answer: that of all ranks of a job together stays below 48 MiB.
+int answer_limit(int ranks);
+
+// Renders a line about one rank, with the answer of its module as it came, or the reason why there is none.
+std::string render_rank(int rank, const std::string& host, int pid, const std::string& unseen,
+                        std::string_view answer);
+// Renders the line that names the hosts that are asked.
+std::string render_asked(const std::vector<std::string>& hosts);
+
+// Parses such lines, in any order; what is none of them is left out. A rank whose answer is no profile is
+// `unseen`.
+JobProfile parse_job(std::string_view lines);
+
+}  // namespace ddprun::profile

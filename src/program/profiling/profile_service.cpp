@@ -1,0 +1,113 @@
+#include "profiling/profile_service.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "net/timers.hpp"
+#include "os/capture/profile_workers.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/reaper.hpp"
+#include "os/status_socket.hpp"
+#include "profile/rank_profile.hpp"
+#include "rendezvous/codec.hpp"
+
+namespace ddprun::profiling {
+
+namespace {
+
+using rendezvous::ProfilePart;
+using rendezvous::ProfileRequest;
+
+constexpr int k_alone = -1;                                        // asker of a profile of this host alone
+constexpr Milliseconds k_parts_limit{5000}, k_client_limit{8000};  // beyond the duration
+constexpr std::size_t k_most_asked = 16;
+
+}  // namespace
+
+void ProfileService::serve() {
+  const std::string name = os::status_socket_name(::getpid(), os::Asks::profile);
+  net::StatusServer::Hooks hooks;
+  hooks.may_ask = os::is_of_this_user;
+  hooks.limit = rendezvous::k_longest_profile + k_client_limit;
+  hooks.requested = [this](int, const std::string& text, Answer answer) { pass_on(text, std::move(answer)); };
+  // Anybody may have taken the first; the second cannot be foreseen.
+  server_.emplace(context_, std::vector{name, name + "/" + os::make_random_id()}, std::move(hooks));
+}
+
+void ProfileService::pass_on(const std::string& text, Answer answer) {
+  auto decoded = rendezvous::decode_agent_message(text);
+  auto* const message = std::get_if<rendezvous::AgentMessage>(&decoded);
+  auto* const request = message ? std::get_if<ProfileRequest>(message) : nullptr;
+  if (request == nullptr || asked_.size() >= k_most_asked) return answer({});
+  request->number = ++last_;
+  Asked& asked = *(asked_[last_] = std::make_unique<Asked>(context_, std::move(answer)));
+  net::call_after(asked.limit, request->duration + k_parts_limit, [this, number = last_] { finish(number); });
+  if (ask_(*request)) return;
+  asked.agents = 1;
+  request->asker = k_alone;
+  take(*request);
+}
+
+// Profiles once at a time: each sample costs the workers some time.
+void ProfileService::take(const ProfileRequest& request) {
+  const status::NodeStatus node = workers_.status();
+  const auto tell = [this, number = request.number, asker = request.asker](const std::string& lines) {
+    for (const std::string& line : split(lines, '\n')) {
+      if (!line.empty()) send({number, asker, 0, false, line});
+    }
+    send({number, asker, 0, true, {}});
+  };
+  const auto tell_none = [&](const std::string& why) {
+    std::string lines;
+    for (const status::WorkerStatus& worker : node.workers)
+      lines += profile::render_rank(worker.rank, node.host, worker.pid, why, {}) + "\n";
+    tell(lines);
+  };
+  if (node.workers.empty()) return tell({});
+  if (query_) return tell_none("another profile of it is being taken");
+  try {
+    query_ = std::make_unique<probes::ChildQuery>(
+        context_,
+        os::profile_workers_in_child(node, workers_.places().doors, request.duration, request.limit),
+        node.workers.size() * rendezvous::k_max_profile_part, request.duration + os::k_profile_grace,
+        [this, tell](const std::string& lines, bool) {
+          const auto ended = std::move(query_);
+          tell(lines);
+        });
+  } catch (const Error& error) {
+    tell_none(error.what());
+  }
+}
+
+void ProfileService::send(const ProfilePart& part) {
+  if (part.asker == k_alone) return note(part);
+  ask_(part);
+}
+
+void ProfileService::note(const ProfilePart& part) {
+  const auto found = asked_.find(part.number);
+  if (found == asked_.end()) return;
+  Asked& asked = *found->second;
+  if (!part.line.empty()) asked.lines += part.line + "\n";
+  asked.agents = std::max(asked.agents, part.agents);
+  if (part.last) ++asked.ended;
+  if (asked.ended >= asked.agents) finish(part.number);
+}
+
+void ProfileService::finish(int number) {
+  if (const auto asked = asked_.extract(number); !asked.empty())
+    asked.mapped()->answer(asked.mapped()->lines);
+}
+
+void ProfileService::end() {
+  server_.reset();
+  query_.reset();
+  asked_.clear();
+}
+
+}  // namespace ddprun::profiling
