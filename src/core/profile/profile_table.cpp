@@ -21,12 +21,12 @@ constexpr double k_differs = 0.1, k_least_shown = 0.005;
 constexpr std::size_t k_most_places = 15, k_most_differences = 10, k_most_unseen = 16;
 
 struct Place {
-  std::map<std::size_t, double> shares;  // by rank, as an index; missing: none
+  std::map<std::size_t, double> shares;  // indexed by rank; missing: none
   std::map<int, double> lines;
   double mean = 0;
 };
 
-using Places = std::map<std::pair<std::string, std::string>, Place>;  // by file and function
+using Places = std::map<std::pair<std::string, std::string>, Place>;  // keyed by file and function
 
 // Adds a rank's shares of its main thread. False without samples.
 bool add_rank(Places& places, const RankProfile& rank, std::size_t index) {

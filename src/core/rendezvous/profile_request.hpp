@@ -20,9 +20,9 @@ struct ProfileRequest {
 };
 
 struct ProfilePart {
-  int number = 0, asker = 0;  // of the request
+  int number = 0, asker = 0;  // numbers in the request
   int agents = 0;             // number of agents that are asked: in the first part, from the coordinator
-  bool last = false;          // of this agent
+  bool last = false;          // last part of its agent
   std::string line{};         // profile::render_rank(), or render_asked()
   friend bool operator==(const ProfilePart&, const ProfilePart&) = default;
 };

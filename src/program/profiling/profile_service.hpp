@@ -25,7 +25,7 @@ class ProfileService {
       : context_(context), workers_(workers), ask_(std::move(ask)) {}
 
   void serve();
-  void take(const rendezvous::ProfileRequest& request);  // of this host's workers
+  void take(const rendezvous::ProfileRequest& request);  // profiles this host's workers
   void note(const rendezvous::ProfilePart& part);
   void end();
 
@@ -48,7 +48,7 @@ class ProfileService {
   Ask ask_;
   std::optional<net::StatusServer> server_;
   int last_ = 0;                                 // number of the latest request
-  std::map<int, std::unique_ptr<Asked>> asked_;  // by number
+  std::map<int, std::unique_ptr<Asked>> asked_;  // requests by number
   std::unique_ptr<probes::ChildQuery> query_;    // in progress
 };
 

@@ -23,7 +23,7 @@ class StatusServer {
     // end, below k_longest_request bytes. `answer` answers this one, once, now or later, unless it is gone.
     using Answer = std::function<void(const std::string& text)>;
     std::function<void(int descriptor, const std::string& request, Answer answer)> requested{};
-    Milliseconds limit{10'000};  // of a connection: for an answer, and for reading it
+    Milliseconds limit{10'000};  // limit of a connection: for an answer, and for reading it
   };
   static constexpr std::size_t k_longest_request = 4096;
 

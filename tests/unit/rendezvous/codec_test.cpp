@@ -142,7 +142,9 @@ std::vector<AgentMessage> agent_messages() {
       RestartRequest{1, "n3", "ada (pid 123) on n1"},
       RestartRequest{2, {}, "root on n1"},
       Looked{{2}},
-      Looked{{2}, "GPU: GPU 3: GPU is lost", "have the site reset the node"}};
+      Looked{{2}, "GPU: GPU 3: GPU is lost", "have the site reset the node"},
+      ProfileRequest{1, 0, 10s, 4096},
+      ProfilePart{1, 7, 0, false, "{}"}};
 }
 
 status::JobStatus some_job() {
@@ -188,7 +190,10 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           drained,
           RestartReply{1, true, "all workers start again without n3"},
           RestartReply{2, false, "n9 is not a node of this job", "the nodes of the job: n1, n2"},
-          Look{{2}}};
+          Look{{2}},
+          ProfileRequest{1, 7, 300s, 131072},
+          ProfilePart{1, 7, 4, false, "{}"},
+          ProfilePart{1, 7, 0, true}};
 }
 
 std::vector<std::string> payloads_of(FrameReader& reader) {

@@ -59,6 +59,9 @@ TEST_CASE(
   CHECK(judged(RestartReply{}) == "TTTT");
   CHECK(judged(Looked{{3}}) == "WWWWTL");
   CHECK(judged(Look{}) == "TWWT");
+  CHECK(judged(AgentMessage(ProfileRequest{})) == "TTTTTL");
+  CHECK(judged(CoordinatorMessage(ProfileRequest{})) == "TTTT");
+  CHECK(judged(AgentMessage(ProfilePart{})) == "TTTTTL");
   CHECK(judged(Alive{}) == "TTTTTL");
   CHECK(judged(AliveQuestion{}) == "TTTT");
   CHECK(judged(Probed{}) == "WTLLLL");

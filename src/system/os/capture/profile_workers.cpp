@@ -18,6 +18,7 @@ std::string why_unseen(const std::string& door, const SocketQuestion& question) 
   if (door.empty()) return "not inspected";
   if (question.answer().value_or("").starts_with("HTTP/1.1 503"))
     return "another profile of it is being taken";
+  if (question.answer().value_or("").starts_with("HTTP/1.1 404")) return "its torch cannot be asked";
   if (::access((door + ".ending").c_str(), F_OK) == 0) return "its script has ended";
   if (::access((door + ".socket").c_str(), F_OK) != 0) return "it has not imported torch";
   return "the interpreter does not answer";
