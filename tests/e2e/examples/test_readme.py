@@ -52,7 +52,7 @@ def test_command(binary, tmp_path, line):
         if place and arguments[place - 1] == "--stage":  # the user's; here a file of its name
             arguments[place] = word.strip("/$").replace("/", "_")
             (directory / arguments[place]).touch()
-    if {"--restart", "--drain"} & set(arguments):  # never the job of somebody else: there is none of this name
+    if {"--restart", "--drain", "--profile"} & set(arguments):  # never the job of somebody else: there is none of this name
         named = arguments if arguments[-1] == "JOB" else [*arguments, "JOB"]
         result = subprocess.run([binary, *named], env=environment, cwd=directory, text=True, capture_output=True, timeout=60)
         assert result.returncode == 125 and "has the job id or process id JOB" in result.stderr, result.stderr
