@@ -14,7 +14,7 @@ namespace ddprun::profile {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // Calls the visitor with each thread and its rank, the main threads first.
 template <class Visit>
@@ -42,15 +42,15 @@ class SharedFrames {
     if (is_new) frames_.push_back({{"name", frame.function}, {"file", frame.file}, {"line", frame.line}});
     return found->second;
   }
-  Json take() { return std::move(frames_); }
+  OrderedJson take() { return std::move(frames_); }
 
  private:
   std::map<std::tuple<std::string, int, std::string>, std::size_t> indices_;
-  Json frames_ = Json::array();
+  OrderedJson frames_ = OrderedJson::array();
 };
 
-Json describe(const RankProfile& rank, const ThreadProfile& thread, SharedFrames& shared) {
-  Json samples = Json::array(), weights = Json::array();
+OrderedJson describe(const RankProfile& rank, const ThreadProfile& thread, SharedFrames& shared) {
+  OrderedJson samples = OrderedJson::array(), weights = OrderedJson::array();
   std::vector<std::vector<std::size_t>> stacks;
   std::int64_t sum = 0;
   for (const Call& call : thread.calls) {
@@ -79,16 +79,16 @@ std::string collapsed(const inspect::Frame& frame) {
 
 std::string render_speedscope(const JobProfile& job, const std::string& name) {
   SharedFrames shared;
-  Json profiles = Json::array();
+  OrderedJson profiles = OrderedJson::array();
   for_threads(job, [&](const RankProfile& rank, const ThreadProfile& thread) {
     profiles.push_back(describe(rank, thread, shared));
   });
-  return write_json_text(Json{{"$schema", "https://www.speedscope.app/file-format-schema.json"},
-                              {"name", name},
-                              {"exporter", "ddprun"},
-                              {"activeProfileIndex", 0},
-                              {"shared", {{"frames", shared.take()}}},
-                              {"profiles", std::move(profiles)}}) +
+  return write_json_text(OrderedJson{{"$schema", "https://www.speedscope.app/file-format-schema.json"},
+                                     {"name", name},
+                                     {"exporter", "ddprun"},
+                                     {"activeProfileIndex", 0},
+                                     {"shared", {{"frames", shared.take()}}},
+                                     {"profiles", std::move(profiles)}}) +
          "\n";
 }
 
