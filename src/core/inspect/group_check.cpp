@@ -126,7 +126,8 @@ std::string describe_ends(const Group& group) {
   for (const auto& [rank, calls] : group.calls) ends[calls.rbegin()->first].push_back(rank);
   std::vector<std::string> texts;
   for (const auto& [number, ranks] : ends)
-    texts.push_back(fmt::format("{} have completed #{}", name_of(ranks), number));
+    texts.push_back(
+        fmt::format("{} {} completed #{}", name_of(ranks), ranks.size() == 1 ? "has" : "have", number));
   return join(texts, ", ");
 }
 

@@ -41,9 +41,11 @@ std::string describe_ranks(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + facts::render_cpu_list(ranks);
 }
 
-// Returns nothing where no rank waits for another one: a dump is made at any time.
-std::string describe_verdict(const JobStatus& job) {
+// Says nothing of flight records in which the ranks to blame have completed their calls: where these are is
+// not known, and the process groups show who is missing.
+std::string describe_verdict(const JobStatus& job, bool is_dump) {
   const std::vector<RankGroup> groups = group_ranks(job);
+  if (!is_dump && (groups.empty() || groups.front().blame < Blame::mismatched)) return {};
   const bool waits = std::ranges::any_of(groups, [](const RankGroup& group) {
     return group.blame >= Blame::mismatched || group.blame < Blame::ended;
   });
@@ -52,13 +54,12 @@ std::string describe_verdict(const JobStatus& job) {
     const auto& call = worker.view.collective;
     if (call && call->pending) longest = std::max(longest, call->age);
   });
-  const auto verdict =
-      waits ? make_verdict(job, "the longest wait is " + describe_duration(longest)) : std::nullopt;
+  const std::string why =
+      is_dump ? "the longest wait is " + describe_duration(longest) : "torch's flight records show it";
+  const auto verdict = waits ? make_verdict(job, why) : std::nullopt;
   if (!verdict) return "no rank waits for another one\n";
   const std::string host = verdict->host.empty() ? "" : " on " + printable(verdict->host, 128);
-  const bool has_stack = !job.launch_id.empty();  // else the hints say too much
-  return fmt::format("rank {}{}: {}\n", verdict->rank, host, verdict->reason) +
-         (has_stack ? "hint: " + verdict->hint + "\n" : "");
+  return fmt::format("rank {}{}: {}\nhint: {}\n", verdict->rank, host, verdict->reason, verdict->hint);
 }
 
 }  // namespace
@@ -124,7 +125,7 @@ std::string describe_moment(const Moment& moment) {
                                  fmt::gmtime(seconds), describe_ranks(ranks));
   const int missing = moment.job.workers - static_cast<int>(ranks.size());
   if (missing > 0) text += fmt::format(", without {} of {}", missing, count_of(moment.job.workers, "rank"));
-  text += "\n" + describe_verdict(moment.job);
+  text += "\n" + describe_verdict(moment.job, is_dump);
   for (const std::string& line : inspect::check_groups(moment.histories)) text += line + "\n";
   return text + (is_dump ? "\n" + render_stacks(moment.job) : render_ranks(moment.job));
 }

@@ -115,14 +115,19 @@ TEST_CASE("a dump of ranks that compute names nobody") {
 TEST_CASE("torch's flight records alone name the rank that is missing") {
   CHECK(describe_moment(make_moment(recorded("missing", {0, 1, 2, 3}), k_time)) ==
         "flight records of 2025-11-27T19:30:05Z, ranks 0-3\n"
-        "rank 1: it shows no Python stack: a flight record has none, last collective: all_reduce #3 (10 "
-        "float), while "
-        "ranks 0,2-3 wait in all_reduce #4 (10 float); the longest wait is 0 ms\n"
         "default group (ranks 0-3): ranks 0,2-3 wait in all_reduce #4 (10 float), missing: rank 1 (last #3)\n"
         "\n"
         "rank 1 shows no Python stack: a flight record has none, last collective: all_reduce #3 (10 float)\n"
         "\n"
         "ranks 0,2-3 wait in all_reduce #4 (10 float)\n");
+}
+
+TEST_CASE("torch's flight records name the rank that makes another call than the others") {
+  CHECK(describe_moment(make_moment(recorded("operations", {0, 1, 2, 3}), k_time))
+            .starts_with(
+                "flight records of 2025-11-27T19:30:05Z, ranks 0-3\n"
+                "rank 2: it waits in broadcast #4 (10 float), while ranks 0-1,3 wait in all_reduce #4 (10 "
+                "float); torch's flight records show it\nhint: all ranks must call the same collectives"));
 }
 
 TEST_CASE("torch's flight records name the ranks whose sizes differ") {
