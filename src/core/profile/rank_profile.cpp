@@ -100,18 +100,21 @@ std::string render_asked(const std::vector<std::string>& hosts) {
   return write_json_text(Json{{"hosts", hosts}});
 }
 
+std::string render_answered(const std::string& host) { return write_json_text(Json{{"answered", host}}); }
+
 JobProfile parse_job(std::string_view lines) {
   JobProfile job;
-  std::set<std::string> silent;
+  std::set<std::string> silent, answered;
   for (const std::string& line : split(lines, '\n')) {
     const Json json = read_json_text(line);
     if (!json.is_object()) continue;
     if (json.contains("rank")) job.ranks.push_back(parse_rank(json));
+    answered.insert(inspect::text_in(json, "answered"));
     for (const Json& host : inspect::list_in(json, "hosts")) {
       if (host.is_string() && silent.size() < k_most_hosts) silent.insert(host.get<std::string>());
     }
   }
-  for (const RankProfile& rank : job.ranks) silent.erase(rank.host);
+  for (const std::string& host : answered) silent.erase(host);
   std::ranges::stable_sort(job.ranks, {}, &RankProfile::rank);
   job.silent.assign(silent.begin(), silent.end());
   return job;

@@ -51,6 +51,8 @@ std::string render_rank(int rank, const std::string& host, int pid, const std::s
                         std::string_view answer);
 // Renders the line that names the hosts that are asked.
 std::string render_asked(const std::vector<std::string>& hosts);
+// Renders the line that a host sends last.
+std::string render_answered(const std::string& host);
 
 // Parses such lines, in any order; what is none of them is left out. A rank whose answer is no profile is
 // `unseen`.

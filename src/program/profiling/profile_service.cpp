@@ -56,13 +56,14 @@ void ProfileService::pass_on(const std::string& text, Answer answer) {
 // Profiles once at a time: each sample costs the workers some time.
 void ProfileService::take(const ProfileRequest& request) {
   const status::NodeStatus node = workers_.status();
-  const auto tell = [this, number = request.number, asker = request.asker](const std::string& lines) {
+  const auto tell = [this, number = request.number, asker = request.asker,
+                     host = node.host](const std::string& lines) {
     for (const std::string& line : split(lines, '\n')) {
       if (!line.empty()) send({number, asker, 0, false, line});
     }
-    send({number, asker, 0, true, {}});
+    send({number, asker, 0, true, profile::render_answered(host)});
   };
-  const auto tell_none = [&](const std::string& why) {
+  const auto tell_none = [node, tell](const std::string& why) {
     std::string lines;
     for (const status::WorkerStatus& worker : node.workers)
       lines += profile::render_rank(worker.rank, node.host, worker.pid, why, {}) + "\n";
@@ -75,9 +76,9 @@ void ProfileService::take(const ProfileRequest& request) {
         context_,
         os::profile_workers_in_child(node, workers_.places().doors, request.duration, request.limit),
         node.workers.size() * rendezvous::k_max_profile_part, request.duration + os::k_profile_grace,
-        [this, tell](const std::string& lines, bool) {
+        [this, tell, tell_none](const std::string& lines, bool) {
           const auto ended = std::move(query_);
-          tell(lines);
+          lines.empty() ? tell_none("its agent has taken none") : tell(lines);
         });
   } catch (const Error& error) {
     tell_none(error.what());

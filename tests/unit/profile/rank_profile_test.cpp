@@ -30,10 +30,11 @@ TEST_CASE("a rank's profile is read from the answer of its module") {
   CHECK(rank.threads == std::vector<ThreadProfile>{{"MainThread", true, {{-1, 0, 4000}, {0, 1, 16000}}}});
 }
 
-TEST_CASE("ranks are in order, and hosts without any of them are silent") {
-  const std::string lines = render_asked({"n1", "n2", "n3"}) + "\n" + render_rank(4, "n2", 9, "", k_answer) +
-                            "\nnoise\n" + render_rank(0, "n1", 8, "the interpreter does not answer", "") +
-                            "\n[1]\n";
+TEST_CASE("ranks are in order, and hosts that have not answered are silent") {
+  const std::string lines =
+      render_asked({"n1", "n2", "n3", "n4"}) + "\n" + render_rank(4, "n2", 9, "", k_answer) + "\nnoise\n" +
+      render_rank(0, "n1", 8, "the interpreter does not answer", "") + "\n[1]\n" + render_answered("n1") +
+      "\n" + render_answered("n2") + "\n" + render_answered("n4");
   const JobProfile job = parse_job(lines);
   REQUIRE(job.ranks.size() == 2);
   CHECK(job.ranks[0].rank == 0);

@@ -143,7 +143,7 @@ std::vector<AgentMessage> agent_messages() {
       RestartRequest{2, {}, "root on n1"},
       Looked{{2}},
       Looked{{2}, "GPU: GPU 3: GPU is lost", "have the site reset the node"},
-      ProfileRequest{1, 0, 10s, 4096},
+      ProfileRequest{1, 0, Milliseconds{10'000}, 4096},
       ProfilePart{1, 7, 0, false, "{}"}};
 }
 
@@ -191,7 +191,7 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           RestartReply{1, true, "all workers start again without n3"},
           RestartReply{2, false, "n9 is not a node of this job", "the nodes of the job: n1, n2"},
           Look{{2}},
-          ProfileRequest{1, 7, 300s, 131072},
+          ProfileRequest{1, 7, Milliseconds{300'000}, 131072},
           ProfilePart{1, 7, 4, false, "{}"},
           ProfilePart{1, 7, 0, true}};
 }

@@ -40,9 +40,10 @@ std::string profile_workers(const status::NodeStatus& node, const InspectionDoor
   std::string lines;
   for (std::size_t i = 0; i < questions.size(); ++i) {
     const status::WorkerStatus& worker = node.workers[i];
-    if (worker.pid == 0) continue;
     const auto body = body_of(questions[i]);
-    const std::string unseen = body ? "" : why_unseen(doors.workers[i], questions[i]);
+    const std::string unseen = body              ? ""
+                               : worker.pid == 0 ? "it has ended"
+                                                 : why_unseen(doors.workers[i], questions[i]);
     lines += profile::render_rank(worker.rank, node.host, worker.pid, unseen, body.value_or("")) + "\n";
   }
   return lines;
