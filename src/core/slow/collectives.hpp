@@ -1,0 +1,66 @@
+// The collectives of all ranks side by side: who entered each of them when, and which of them the ranks wait
+// for before they go on.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "slow/trace.hpp"
+
+namespace ddprun::slow {
+
+struct Moment {
+  std::int64_t at = 0;  // microseconds on the shared clock
+  std::size_t collective = 0;
+};
+
+struct Track {
+  int rank = 0;
+  std::size_t node = 0;
+  int bound = 0;                // NodeTrace::bound
+  std::vector<Moment> moments;  // in the order of the rank's own record
+};
+
+struct Member {
+  std::size_t track = 0;
+  std::size_t place = 0;  // among the track's moments
+};
+
+struct Collective {
+  int group = 0;
+  Role role = Role::other;
+  int signature = 0;
+  std::vector<Member> members{};
+  bool whole = false;    // all ranks of its group meet in it, and each one's entry is there
+  bool judged = false;   // its ranks may be compared: no two of them send to each other
+  bool awaited = false;  // its ranks go on only when it is complete
+  std::size_t kind = 0;  // equal for those at the same place of a step
+  std::int64_t last = 0;
+};
+
+struct Collectives {
+  std::vector<Track> tracks;  // by rank
+  std::vector<Collective> all;
+  const Moment& at(const Member& member) const { return tracks[member.track].moments[member.place]; }
+  // Returns the next entry of the same rank, in whichever group; nullptr for the last one.
+  const Moment* after(const Member& member) const {
+    const auto& moments = tracks[member.track].moments;
+    return member.place + 1 < moments.size() ? &moments[member.place + 1] : nullptr;
+  }
+};
+
+// Joins what the nodes have sent. A collective is known by its group's name and its number.
+Collectives join_traces(const std::vector<NodeTrace>& nodes);
+
+// Returns the number in the middle, of an even count the lower one; 0 of none.
+template <class Number>
+Number middle_of(std::vector<Number> numbers) {
+  if (numbers.empty()) return Number{};
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>((numbers.size() - 1) / 2);
+  std::ranges::nth_element(numbers, middle);
+  return *middle;
+}
+
+}  // namespace ddprun::slow

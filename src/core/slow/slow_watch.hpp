@@ -1,0 +1,81 @@
+// Watch for ranks that the others wait for, over minutes.
+// A state machine that calls nothing: its input is what the agents send of their ranks' collectives.
+//
+// All agents look at the same moments (Look::number), so that their short records overlap; a look is judged
+// once all have sent theirs, or when the next one begins. A rank is slow when the others waited for it
+// (waits.hpp) for the share of --slow-notice of its window, and in most looks for half of that share at
+// least: a disturbance of one minute is over before its notice would be read. It is told once, and again
+// only after it was at half of the share. What is entered in the first tenth of the window after the first
+// collectives, when caches fill and kernels are compiled, does not count.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "options/slow_options.hpp"
+#include "slow/waits.hpp"
+
+namespace ddprun::slow {
+
+// Returns the time from one look to the next: a twentieth of the window, from one second to 15, and more the
+// more agents the coordinator hears.
+Milliseconds look_interval(const options::SlowNotice& notice, int agents);
+// Returns how many of a rank's newest collectives are sent: fewer where a job has many ranks.
+std::size_t entries_wanted(int world_size);
+
+struct SlowRank {
+  int rank = 0;
+  double share = 0;  // of the window
+};
+
+struct StepTime {
+  Milliseconds now{0};
+  std::optional<Milliseconds> hour_ago{};
+};
+
+class SlowWatch {
+ public:
+  explicit SlowWatch(const std::optional<options::SlowNotice>& notice) : notice_(notice) {}
+
+  void begin_attempt();
+  // Notes what an agent has sent. `agents`: how many take part.
+  void note(int agent, int number, NodeTrace trace, std::size_t agents, TimePoint now);
+
+  // Returns the share of the window in which the others waited for each rank; of a quicker one it is 0.
+  std::map<int, double> shares() const;
+  std::optional<StepTime> step() const;
+  // Returns the slowest of the ranks that are to be told now.
+  std::optional<SlowRank> take_slow(TimePoint now);
+  // Returns the seconds for which the others waited for each rank since the last call, once in a window: the
+  // sixteen that cost most, of those that cost a hundredth.
+  std::map<int, double> take_seconds(TimePoint now);
+
+ private:
+  struct Look {
+    TimePoint at{};
+    std::map<int, double> shares{};
+  };
+  struct Step {
+    TimePoint at{};
+    double microseconds = 0;
+  };
+  void judge(TimePoint now);
+  void forget_start(NodeTrace& trace, TimePoint now);
+  bool is_whole(TimePoint now) const;  // the window
+  bool is_steadily_slow(int rank, double share) const;
+
+  std::optional<options::SlowNotice> notice_;
+  int number_ = -1;                       // of the look that is being gathered
+  std::map<int, NodeTrace> gathered_;     // by agent
+  std::optional<TimePoint> counts_from_;  // entries before do not count
+  std::deque<Look> looks_;                // of one window
+  std::deque<Step> steps_;                // of an hour
+  std::set<int> told_;
+  std::optional<TimePoint> seconds_taken_;
+};
+
+}  // namespace ddprun::slow

@@ -1,0 +1,130 @@
+#include "slow/trace.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "base/json_fields.hpp"
+#include "base/json_text.hpp"
+#include "inspect/json_values.hpp"
+
+namespace ddprun::slow {
+
+namespace {
+
+using Json = nlohmann::json;
+using inspect::flag_in, inspect::list_in, inspect::number_in, inspect::text_in;
+
+constexpr std::int64_t k_farthest = 1'800'000'000;  // microseconds from the base: fits into an int
+
+// Returns "all_reduce" of "gloo:all_reduce", "_allgather_base" of "nccl:_allgather_base".
+std::string operation_of(const Json& entry) {
+  const std::string name = text_in(entry, "profiling_name");
+  return name.substr(name.find(':') + 1);
+}
+
+Role role_of(const Json& entry, const std::string& operation) {
+  if (flag_in(entry, "is_p2p")) return Role::sends;
+  for (const char* const name : {"all_reduce", "allreduce", "all_gather", "allgather", "reduce_scatter",
+                                 "all_to_all", "alltoall", "barrier"}) {
+    if (operation.find(name) != std::string::npos) return Role::meets;
+  }
+  return operation == "send" || operation.starts_with("recv") ? Role::sends : Role::other;
+}
+
+// Returns a number for a text that is the same on all hosts (FNV-1a).
+int number_of(const std::string& text) {
+  std::uint32_t hash = 2166136261;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619;
+  return static_cast<int>(hash & 0x7fffffff);
+}
+
+// Input sizes may differ between the ranks of an all_to_all: they name the collective of one rank only.
+int signature_of(const Json& entry, const std::string& operation) {
+  return number_of(operation + list_in(entry, "input_sizes").dump());
+}
+
+int index_of(std::vector<std::string>& groups, const std::string& name) {
+  const auto found = std::ranges::find(groups, name);
+  if (found == groups.end() && groups.size() < k_most_groups) groups.push_back(name);
+  return static_cast<int>(found - groups.begin());
+}
+
+std::string group_of(const Json& entry) {
+  const Json& group = list_in(entry, "process_group");
+  return !group.empty() && group[0].is_string() ? group[0].get<std::string>() : "";
+}
+
+void describe_rank(OrderedFields& fields, RankTrace& rank) {
+  fields.value("rank", rank.rank);
+  fields.rows("entries", rank.entries, k_most_entries, [](Entry& entry) {
+    return std::vector{&entry.group, &entry.role, &entry.sequence, &entry.signature, &entry.at};
+  });
+}
+
+void describe_trace(OrderedFields& fields, NodeTrace& trace) {
+  fields.value("base", trace.base, std::numeric_limits<std::int64_t>::min() / 4,
+               std::numeric_limits<std::int64_t>::max() / 4);
+  fields.value("bound", trace.bound);
+  fields.value("step", trace.step);
+  fields.value("groups", trace.groups, k_most_groups);
+  fields.value("ranks", trace.ranks, k_most_ranks, describe_rank);
+  for (const RankTrace& rank : trace.ranks) {
+    fields.check(std::ranges::all_of(rank.entries,
+                                     [&](const Entry& entry) {
+                                       return std::cmp_less(entry.group, trace.groups.size()) &&
+                                              entry.role <= static_cast<int>(Role::other);
+                                     }),
+                 "ranks", "have an unknown group or role");
+  }
+}
+
+}  // namespace
+
+void add_flight_record(NodeTrace& node, int rank, std::string_view text) {
+  const Json json = read_json_text(text);
+  std::vector<const Json*> entries;  // the record is a ring: not always in order
+  for (const Json& entry : list_in(json, "entries")) {
+    if (entry.is_object() && number_in(entry, "time_created_ns") > 0) entries.push_back(&entry);
+  }
+  std::ranges::sort(entries, {}, [](const Json* entry) { return number_in(*entry, "record_id"); });
+  if (entries.empty() || node.ranks.size() == k_most_ranks) return;
+  if (node.base == 0) node.base = number_in(*entries.front(), "time_created_ns") / 1000 - k_farthest / 2;
+  RankTrace trace{rank, {}};
+  for (const Json* const each : entries) {
+    const std::string operation = operation_of(*each);
+    const Role role = role_of(*each, operation);
+    const std::int64_t at = number_in(*each, "time_created_ns") / 1000 - node.base;
+    const int group = index_of(node.groups, group_of(*each));
+    if (at < 0 || at > k_farthest || std::cmp_equal(group, k_most_groups)) continue;
+    trace.entries.push_back({group, static_cast<int>(role),
+                             number_in<int>(*each, role == Role::sends ? "p2p_seq_id" : "collective_seq_id"),
+                             signature_of(*each, operation), static_cast<int>(at)});
+  }
+  node.ranks.push_back(std::move(trace));
+}
+
+void shorten(NodeTrace& node, std::size_t most) {
+  for (RankTrace& rank : node.ranks) {
+    const std::size_t excess = rank.entries.size() - std::min(rank.entries.size(), most);
+    rank.entries.erase(rank.entries.begin(), rank.entries.begin() + static_cast<std::ptrdiff_t>(excess));
+  }
+}
+
+// Leaves ranks out of a trace that is too long.
+std::string render_trace(const NodeTrace& trace) {
+  std::string text = write_json_text(write_fields(trace, describe_trace));
+  NodeTrace part = trace;
+  while (text.size() > k_max_trace && !part.ranks.empty()) {
+    part.ranks.resize(part.ranks.size() / 2);
+    text = write_json_text(write_fields(part, describe_trace));
+  }
+  return text;
+}
+
+NodeTrace parse_trace(std::string_view text) {
+  return read_fields<NodeTrace>(read_ordered_json_text(text), describe_trace).value_or(NodeTrace{});
+}
+
+}  // namespace ddprun::slow
