@@ -27,7 +27,9 @@ enum class EventKind {
   restart,  // another attempt follows
   end,      // the job is over
   asked,    // a restart was asked for
-  unfit     // a node is unfit for another attempt, and what follows
+  unfit,    // a node is unfit for another attempt, and what follows
+  slow,     // the other ranks wait for one
+  waited    // time that they waited for it
 };
 
 // A field that does not apply is as it is here, and is left out of the line.

@@ -139,6 +139,9 @@ bool JobMetrics::note(const Event& event) {
     case EventKind::asked:
       trouble_cause_ = "asked";
       return false;
+    case EventKind::waited:
+      waited_seconds_[event.rank] += event.seconds.value_or(0);
+      return true;
     case EventKind::restart:
       ++restarts_[cause_of(event)];
       return true;
@@ -174,6 +177,11 @@ std::string JobMetrics::render() const {
   }
   text.single("lost_seconds_total", "counter", "From each stop of the workers until they were started again.",
               lost_seconds_);
+  if (!waited_seconds_.empty()) {
+    text.family("rank_waited_for_seconds_total", "counter", "How long the other ranks waited for this one.");
+    for (const auto& [rank, seconds] : waited_seconds_)
+      text.sample(seconds, fmt::format(",rank=\"{}\"", rank));
+  }
   if (ended_ != 0) {
     text.single("end_time_seconds", "gauge", "When the job ended, in Unix seconds.", seconds(ended_));
     text.single("exit_code", "gauge", "The exit code of the job.", exit_code_);

@@ -43,6 +43,7 @@ class JobMetrics {
   std::string trouble_cause_ = "nodes";  // cause of a restart that no ending of a worker explains
   double rendezvous_seconds_ = 0;
   double lost_seconds_ = 0;
+  std::map<int, double> waited_seconds_;  // time that the others waited, by rank
   std::map<std::string, int>
       restarts_;  // number by cause: "exit_code_1", "SIGSEGV", "hang", "asked", "nodes"
 };

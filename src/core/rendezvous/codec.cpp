@@ -1,6 +1,7 @@
 #include "rendezvous/codec.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "base/json_text.hpp"
@@ -14,6 +15,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr Milliseconds k_longest_silence = std::chrono::hours(24 * 365);
+constexpr std::int64_t k_latest = std::numeric_limits<std::int64_t>::max() / 4;  // microseconds
 
 void describe_launch_failure(Fields& fields, LaunchFailure& failure) {
   fields.value("what", failure.what);
@@ -212,6 +214,15 @@ void describe(Fields& fields, Looked& looked) {
   fields.optional("remedy", looked.remedy);
 }
 
+void describe(Fields& fields, ClockQuestion& question) { fields.value("asked", question.asked, 0, k_latest); }
+
+void describe(Fields& fields, CollectivesSeen& seen) {
+  fields.value("attempt", seen.attempt);
+  fields.value("look", seen.look);
+  describe_text(fields, "trace", seen.trace, slow::k_max_trace, slow::render_trace, slow::parse_trace,
+                "is not a trace");
+}
+
 // ---- both ways
 
 void describe(Fields& fields, ProfileRequest& request) {
@@ -232,6 +243,11 @@ void describe(Fields& fields, ProfilePart& part) {
 // ---- coordinator to agent
 
 void describe(Fields& fields, Look& look) { fields.value("attempt", look.attempt); }
+
+void describe(Fields& fields, ClockReply& reply) {
+  fields.value("asked", reply.asked, 0, k_latest);
+  fields.value("now", reply.now, 0, k_latest);
+}
 
 void describe(Fields& fields, RestartReply& reply) {
   fields.value("number", reply.number);
@@ -333,7 +349,9 @@ constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
                                    Kind<RestartRequest>{"restart_request", describe},
                                    Kind<Looked>{"looked", describe},
                                    Kind<ProfileRequest>{"profile_request", describe},
-                                   Kind<ProfilePart>{"profile_part", describe}};
+                                   Kind<ProfilePart>{"profile_part", describe},
+                                   Kind<ClockQuestion>{"clock_question", describe},
+                                   Kind<CollectivesSeen>{"collectives_seen", describe}};
 constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Probe>{"probe", describe},
                                          Kind<ClientQuestion>{"client_question", describe},
@@ -351,7 +369,8 @@ constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<RestartReply>{"restart_reply", describe},
                                          Kind<Look>{"look", describe},
                                          Kind<ProfileRequest>{"profile_request", describe},
-                                         Kind<ProfilePart>{"profile_part", describe}};
+                                         Kind<ProfilePart>{"profile_part", describe},
+                                         Kind<ClockReply>{"clock_reply", describe}};
 
 template <class Message, class Kinds>
 std::string encode_any(Message message, const Kinds& kinds) {

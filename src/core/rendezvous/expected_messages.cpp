@@ -41,6 +41,8 @@ constexpr AgentRow k_agent_rows[] = {
     {"a look at its node",     {wrong,    wrong,  wrong,  wrong,  taken,   late},  wrong},
     {"a request for a profile", {taken,   taken,  taken,  taken,  taken,   late},  late},
     {"a part of a profile",    {taken,    taken,  taken,  taken,  taken,   late},  wrong},
+    {"a question about the clock", {taken, taken,  taken,  taken,  taken,   late},  late},
+    {"the collectives of its ranks", {wrong, wrong,  wrong,  taken,  taken,   late},  wrong},
     // clang-format on
 };
 static_assert(std::size(k_agent_rows) == std::variant_size_v<AgentMessage>);
@@ -72,6 +74,7 @@ constexpr CoordinatorRow k_coordinator_rows[] = {
     {"an order to look at its node",         {taken, wrong,  wrong, taken}},
     {"a request for a profile",              {taken, taken,  taken, taken}},
     {"a part of a profile",                  {taken, taken,  taken, taken}},
+    {"a reply about the clock",              {taken, taken,  taken, taken}},
     // clang-format on
 };
 static_assert(std::size(k_coordinator_rows) == std::variant_size_v<CoordinatorMessage>);

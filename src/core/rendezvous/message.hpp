@@ -22,6 +22,7 @@
 #include "rendezvous/roster.hpp"
 #include "rendezvous/spare_look.hpp"
 #include "rendezvous/status_messages.hpp"
+#include "rendezvous/trace_messages.hpp"
 #include "staging/tree.hpp"
 #include "status/job_status.hpp"
 #include "supervise/killed_ranks.hpp"
@@ -140,8 +141,7 @@ struct Modules {
   friend bool operator==(const Modules&, const Modules&) = default;
 };
 
-// Answer to AliveQuestion.
-struct Alive {
+struct Alive {  // answer to AliveQuestion
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 
@@ -222,9 +222,11 @@ struct Finish {
 using AgentMessage =
     std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest, ClientVerdict,
                  Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion, RosterTaken, Modules, Alive,
-                 lifeline::Output, RestartRequest, Looked, ProfileRequest, ProfilePart>;
+                 lifeline::Output, RestartRequest, Looked, ProfileRequest, ProfilePart, ClockQuestion,
+                 CollectivesSeen>;
 using CoordinatorMessage =
     std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Start, Standby,
-                 Modules, AliveQuestion, Warn, Stop, Finish, RestartReply, Look, ProfileRequest, ProfilePart>;
+                 Modules, AliveQuestion, Warn, Stop, Finish, RestartReply, Look, ProfileRequest, ProfilePart,
+                 ClockReply>;
 
 }  // namespace ddprun::rendezvous

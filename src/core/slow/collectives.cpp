@@ -13,7 +13,7 @@ namespace ddprun::slow {
 namespace {
 
 constexpr double k_other_gap = 1.5;          // times as long: another place of the step
-constexpr double k_least_part = 0.15;        // of a kind
+constexpr double k_least_part = 0.15;        // share of a kind
 constexpr double k_follows = -0.5;           // slope between that of waiting, 0, and that of not waiting, -1
 constexpr std::size_t k_enough_changes = 6;  // for a slope
 constexpr std::int64_t k_noticeable = 20;    // microseconds
@@ -138,13 +138,13 @@ std::size_t set_kinds(Collectives& joined) {
   return kinds;
 }
 
-// What shows of one kind whether its ranks wait for it. See waits.hpp.
+// Evidence of one kind whether its ranks wait for it (waits.hpp).
 struct Evidence {
   struct Change {
     double slope, weight;
   };
   std::map<std::size_t, std::pair<std::int64_t, std::int64_t>>
-      before;  // by track: early by, next entry after
+      before;  // earliness and time to the next entry, by track
   std::vector<Change> changes;
   std::size_t overtaken = 0, seen = 0;
 

@@ -1,5 +1,5 @@
-// The collectives of all ranks side by side: who entered each of them when, and which of them the ranks wait
-// for before they go on.
+// Collectives of all ranks side by side: who entered each of them when.
+// Told too is which of them the ranks wait for before they go on.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct Collective {
 };
 
 struct Collectives {
-  std::vector<Track> tracks;  // by rank
+  std::vector<Track> tracks;  // sorted by rank
   std::vector<Collective> all;
   const Moment& at(const Member& member) const { return tracks[member.track].moments[member.place]; }
   // Returns the next entry of the same rank, in whichever group; nullptr for the last one.

@@ -13,7 +13,7 @@ using std::chrono::microseconds;
 
 constexpr Milliseconds k_longest_interval{15'000}, k_shortest_interval{1'000}, k_per_agent{50};
 constexpr std::size_t k_most_of_all = 200'000, k_fewest = 48;
-constexpr double k_whole = 0.8;  // of the window, before anything is told
+constexpr double k_whole = 0.8;  // share of the window before anything is told
 constexpr double k_steady = 0.5, k_recovered = 0.5;
 constexpr std::size_t k_most_told = 16;
 constexpr double k_worth_telling = 0.01;

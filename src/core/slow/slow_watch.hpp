@@ -29,7 +29,7 @@ std::size_t entries_wanted(int world_size);
 
 struct SlowRank {
   int rank = 0;
-  double share = 0;  // of the window
+  double share = 0;  // share of the window
 };
 
 struct StepTime {
@@ -69,7 +69,7 @@ class SlowWatch {
   bool is_steadily_slow(int rank, double share) const;
 
   std::optional<options::SlowNotice> notice_;
-  int number_ = -1;                       // of the look that is being gathered
+  int number_ = -1;                       // number of the look that is being gathered
   std::map<int, NodeTrace> gathered_;     // by agent
   std::optional<TimePoint> counts_from_;  // entries before do not count
   std::deque<Look> looks_;                // of one window

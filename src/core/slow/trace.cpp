@@ -123,8 +123,8 @@ std::string render_trace(const NodeTrace& trace) {
   return text;
 }
 
-NodeTrace parse_trace(std::string_view text) {
-  return read_fields<NodeTrace>(read_ordered_json_text(text), describe_trace).value_or(NodeTrace{});
+std::optional<NodeTrace> parse_trace(std::string_view text) {
+  return read_fields<NodeTrace>(read_ordered_json_text(text), describe_trace);
 }
 
 }  // namespace ddprun::slow

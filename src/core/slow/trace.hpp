@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,9 +46,9 @@ void add_flight_record(NodeTrace& node, int rank, std::string_view json);
 // Keeps the newest `most` entries of each rank.
 void shorten(NodeTrace& node, std::size_t most);
 
-// Renders one line of JSON. Parsing returns an empty trace for any other text.
+// Renders one line of JSON. Parsing returns nullopt for any other text.
 std::string render_trace(const NodeTrace& trace);
-NodeTrace parse_trace(std::string_view text);
+std::optional<NodeTrace> parse_trace(std::string_view text);
 
 inline constexpr std::size_t k_most_groups = 256, k_most_ranks = 1024, k_most_entries = 256;
 inline constexpr std::size_t k_max_trace = std::size_t{768} << 10;  // bytes of its text

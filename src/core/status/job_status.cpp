@@ -32,6 +32,7 @@ void describe_worker(Fields& fields, WorkerStatus& worker) {
   fields.optional("io_bytes", worker.io);
   fields.seconds("progress_age_seconds", worker.progress_age);
   fields.optional("exit_code", worker.exit_code);
+  fields.optional("waited_for_percent", worker.waited_percent);
   fields.optional("standby", worker.standby);
   inspect::RankView& view = worker.view;
   if (fields.has("at", view != inspect::RankView{})) fields.value("at", view, inspect::describe_view);
@@ -60,6 +61,8 @@ void describe_job(OrderedFields& fields, JobStatus& job) {
   fields.value("node_count", job.nodes);
   fields.value("worker_count", job.workers);
   fields.seconds("uptime_seconds", job.uptime);
+  fields.seconds("step_seconds", job.step);
+  fields.seconds("step_hour_ago_seconds", job.step_hour_ago);
   fields.value("nodes", job.here, Fields::k_unlimited, describe_node);
   fields.optional("coordinator", job.coordinator);
   fields.optional("without_answer", job.silent, Fields::k_unlimited);

@@ -28,6 +28,7 @@ struct WorkerStatus {
   std::optional<std::uint64_t> io{};           // bytes read and written by it and all processes below it
   std::optional<Milliseconds> progress_age{};  // since it touched its DDPRUN_PROGRESS_FILE
   std::optional<int> exit_code{};              // set if it has ended by itself
+  std::optional<int> waited_percent{};         // share of time that the other ranks waited for it
   std::string standby{};                       // its standby interpreter: "ready"; empty: none is kept
   inspect::RankView view{};                    // its last collective, its stacks, its process
   friend bool operator==(const WorkerStatus&, const WorkerStatus&) = default;
@@ -53,11 +54,12 @@ struct JobStatus {
   int attempt = 0;          // from 0
   int restarts = 0;         // used so far; fewer than attempts where the set of nodes changes
   int max_restarts = 0;
-  int nodes = 0;                    // nodes of the job
-  int workers = 0;                  // workers of the job; 0: not known yet
-  Milliseconds uptime{0};           // time since this ddprun began
-  std::vector<NodeStatus> here;     // nodes that have answered, by their first rank
-  std::vector<std::string> silent;  // hosts of the agents that have not
+  int nodes = 0;                                        // nodes of the job
+  int workers = 0;                                      // workers of the job; 0: not known yet
+  std::optional<Milliseconds> step{}, step_hour_ago{};  // period of the training's steps
+  Milliseconds uptime{0};                               // time since this ddprun began
+  std::vector<NodeStatus> here;                         // nodes that have answered, by their first rank
+  std::vector<std::string> silent;                      // hosts of the agents that have not
   friend bool operator==(const JobStatus&, const JobStatus&) = default;
 };
 

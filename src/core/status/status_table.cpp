@@ -71,6 +71,7 @@ Row row_of(const NodeStatus& node, const WorkerStatus& worker, std::optional<int
           fmt::format("{}", worker.local_rank),
           worker.pid == 0 ? "-" : fmt::format("{}", worker.pid),
           describe_percent(cpu),
+          describe_percent(worker.waited_percent),
           describe_bytes(worker.memory),
           worker.gpu.empty() ? "-" : printable(worker.gpu, 64),
           describe_percent(worker.gpu_percent),
@@ -81,8 +82,9 @@ Row row_of(const NodeStatus& node, const WorkerStatus& worker, std::optional<int
 }
 
 std::vector<Row> rows_of(const JobStatus& now, const JobStatus& before) {
-  std::vector<Row> rows{{"RANK", "HOST", "SWITCHES", "NVLINK DOMAIN", "LOCAL", "PID", "CPU", "MEMORY", "GPU",
-                         "GPU USE", "GPU MEMORY", "STANDBY", "LAST OUTPUT", "LAST COLLECTIVE"}};
+  std::vector<Row> rows{{"RANK", "HOST", "SWITCHES", "NVLINK DOMAIN", "LOCAL", "PID", "CPU", "WAITED FOR",
+                         "MEMORY", "GPU", "GPU USE", "GPU MEMORY", "STANDBY", "LAST OUTPUT",
+                         "LAST COLLECTIVE"}};
   for (const NodeStatus& node : now.here) {
     for (const WorkerStatus& worker : node.workers)
       rows.push_back(row_of(node, worker, cpu_percent(now, before, worker.rank)));
@@ -116,6 +118,19 @@ std::string describe_job(const JobStatus& job) {
   return text + ", for " + describe_age(job.uptime) + "\n";
 }
 
+// Returns "; a step takes 812 ms, 3 % more than an hour ago".
+std::string describe_step(const JobStatus& job) {
+  if (!job.step || job.step->count() == 0) return {};
+  const auto now = static_cast<double>(job.step->count());
+  const std::string text = now < 1000 ? fmt::format("; a step takes {} ms", now)
+                                      : fmt::format("; a step takes {:.1f} s", now / 1000);
+  if (!job.step_hour_ago || job.step_hour_ago->count() == 0) return text;
+  const auto before = static_cast<double>(job.step_hour_ago->count());
+  const long percent = std::lround(100 * (now - before) / before);
+  if (percent == 0) return text + ", as an hour ago";
+  return text + fmt::format(", {} % {} than an hour ago", std::abs(percent), percent > 0 ? "more" : "less");
+}
+
 }  // namespace
 
 std::optional<int> cpu_percent(const JobStatus& now, const JobStatus& before, int rank) {
@@ -133,8 +148,8 @@ std::optional<int> cpu_percent(const JobStatus& now, const JobStatus& before, in
 std::string render_heading(const JobStatus& job) {
   std::string text = describe_job(job);
   if (job.workers > 0)
-    text += fmt::format("{} on {}: {}\n", count_of(job.workers, "worker"), count_of(job.nodes, "node"),
-                        printable(job.program));
+    text += fmt::format("{} on {}: {}{}\n", count_of(job.workers, "worker"), count_of(job.nodes, "node"),
+                        printable(job.program), describe_step(job));
   return text;
 }
 

@@ -120,6 +120,8 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
                 [this](rendezvous::AgentMessage message) { return link_.ask(std::move(message)); }),
       hangs_(context_, plans_, snapshot_.host, status_,
              [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
+      traces_(context_, workers_,
+              [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       standbys_(context_, plans_, expected, snapshot_.host, workers_,
                 [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       node_look_(context_, plans_, snapshot_, workers_, std::move(look.record)),
@@ -330,6 +332,7 @@ void Driver::tell_task_style() const {
 void Driver::handle(const rendezvous::Stop& stop) {
   held_start_.reset();
   hangs_.end_attempt();
+  traces_.end_attempt();
   if (stop.again) node_look_.begin();
   command_look_.begin(stop, stop.failure && told_failure_ == stop.failure->rank);
   carry_out(life_.on_stop(stop.attempt, stop.signal, stop.whole_tree));
@@ -341,6 +344,7 @@ void Driver::handle(const rendezvous::Finish& end) {
   node_look_.end();
   command_look_.end();
   hangs_.end_attempt();
+  traces_.end_attempt();
   if (end.drained) console::say_notice(probes::exclude_node(*plans_.node));
   rendezvous::Finish finish = end;
   if (finish.report_here) explain_end(finish);
@@ -452,6 +456,7 @@ void Driver::carry_out(const supervise::act::ReportStopped&) { end_attempt(); }
 // Ends the attempt here, once the last words of those that failed are read.
 void Driver::end_attempt() {
   hangs_.end_attempt();
+  traces_.end_attempt();
   standbys_.end_attempt();
   ends_attempt_ = !endings_.settled();
   if (!ends_attempt_) workers_.end_attempt();

@@ -35,6 +35,7 @@
 #include "streams/output_link.hpp"
 #include "supervise/agent_lifecycle.hpp"
 #include "supervise/supervisor.hpp"
+#include "traces/trace_looks.hpp"
 #include "workers/endings.hpp"
 #include "workers/worker_group.hpp"
 
@@ -74,6 +75,7 @@ class Driver {
   void when_looked(std::function<void(const std::optional<check::Finding>& finding)> done);
   void handle(const rendezvous::ProfileRequest& request) { profiles_.take(request); }
   void handle(const rendezvous::ProfilePart& part) { profiles_.note(part); }
+  void handle(const rendezvous::ClockReply& reply) { traces_.note(reply); }
   void handle(const rendezvous::Roster& roster) { link_.note(roster); }
   void handle(const rendezvous::Start& start);
   void on_staged();
@@ -169,6 +171,7 @@ class Driver {
   RestartService restarts_;
   profiling::ProfileService profiles_;
   HangSearch hangs_;
+  traces::TraceLooks traces_;
   StandbyKeeper standbys_;
   NodeLook node_look_;
   CommandLook command_look_;

@@ -43,6 +43,7 @@ void Driver::handle(const rendezvous::Start& start) {
   workers_.begin_attempt(plans_.attempt, proven_interface(start.assignment),
                          local_store_.begin_attempt(start.assignment));
   hangs_.begin_attempt();
+  traces_.begin_attempt(start.assignment, plans_.node->options.hang.slow);
   standbys_.begin_attempt();
   tell_start(start.assignment);
   warned_workers_.end();

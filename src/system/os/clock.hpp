@@ -15,4 +15,9 @@ inline std::int64_t unix_milliseconds() {
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
+inline std::int64_t unix_microseconds() {
+  using namespace std::chrono;
+  return duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace ddprun::os

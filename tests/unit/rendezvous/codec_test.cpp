@@ -144,7 +144,10 @@ std::vector<AgentMessage> agent_messages() {
       Looked{{2}},
       Looked{{2}, "GPU: GPU 3: GPU is lost", "have the site reset the node"},
       ProfileRequest{1, 0, Milliseconds{10'000}, 4096},
-      ProfilePart{1, 7, 0, false, "{}"}};
+      ProfilePart{1, 7, 0, false, "{}"},
+      ClockQuestion{1796023167652754},
+      CollectivesSeen{
+          {1}, 63, {1796023167652754, 40, 812000, {"0"}, {{3, {{0, 0, 12, 99, 1000}}}, {4, {}}}}}};
 }
 
 status::JobStatus some_job() {
@@ -193,7 +196,8 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           Look{{2}},
           ProfileRequest{1, 7, Milliseconds{300'000}, 131072},
           ProfilePart{1, 7, 4, false, "{}"},
-          ProfilePart{1, 7, 0, true}};
+          ProfilePart{1, 7, 0, true},
+          ClockReply{1796023167652754, 75955351009}};
 }
 
 std::vector<std::string> payloads_of(FrameReader& reader) {

@@ -62,6 +62,9 @@ TEST_CASE(
   CHECK(judged(AgentMessage(ProfileRequest{})) == "TTTTTL");
   CHECK(judged(CoordinatorMessage(ProfileRequest{})) == "TTTT");
   CHECK(judged(AgentMessage(ProfilePart{})) == "TTTTTL");
+  CHECK(judged(ClockQuestion{}) == "TTTTTL");
+  CHECK(judged(ClockReply{}) == "TTTT");
+  CHECK(judged(CollectivesSeen{{3}, 0, {}}) == "WWWTTL");
   CHECK(judged(Alive{}) == "TTTTTL");
   CHECK(judged(AliveQuestion{}) == "TTTT");
   CHECK(judged(Probed{}) == "WTLLLL");

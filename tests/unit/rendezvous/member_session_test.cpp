@@ -75,6 +75,7 @@ TEST_CASE("what may come at any time is no answer") {
   CHECK_FALSE(received(session, NodeShown{}).answers);
   CHECK_FALSE(received(session, JobShown{}).answers);
   CHECK_FALSE(received(session, RestartReply{}).answers);
+  CHECK_FALSE(received(session, ClockReply{}).answers);
   CHECK(received(session, Standby{}).answers);
   CHECK(received(session, Start{}).answers);
   CHECK_FALSE(received(session, Warn{}).answers);

@@ -63,10 +63,9 @@ TEST_CASE("a trace is the same after it was sent") {
   shorten(trace, 1);
   REQUIRE(trace.ranks[0].entries.size() == 1);
   CHECK(trace.ranks[0].entries[0].sequence == 5);
-  CHECK(parse_trace("{}") == NodeTrace{});
-  CHECK(parse_trace(
-            R"({"base":0,"bound":0,"step":0,"groups":[],"ranks":[{"rank":0,"entries":[[0,0,1,1,1]]}]})") ==
-        NodeTrace{});  // an unknown group
+  CHECK_FALSE(parse_trace("{}"));
+  CHECK_FALSE(parse_trace(  // an unknown group
+      R"({"base":0,"bound":0,"step":0,"groups":[],"ranks":[{"rank":0,"entries":[[0,0,1,1,1]]}]})"));
 }
 
 TEST_CASE("a trace that is too long loses ranks") {
@@ -78,5 +77,5 @@ TEST_CASE("a trace that is too long loses ranks") {
   }
   const std::string text = render_trace(trace);
   CHECK(text.size() <= k_max_trace);
-  CHECK(parse_trace(text).ranks.size() == 64);
+  CHECK(parse_trace(text)->ranks.size() == 64);
 }

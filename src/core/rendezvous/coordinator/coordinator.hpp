@@ -7,18 +7,18 @@
 //
 // Rules. The first cause wins; of an attempt's failures it is the one that says nothing of another
 // (supervise/root_cause.hpp), then the first, and of those with the same `now` the lowest rank. A failure
-// that was going to be answered with a restart gives way to a lost agent or a signal, since these end the
-// job; it stays in the report. A signal that comes when all agents have succeeded changes nothing. Messages
-// about an attempt that is over are ignored; who sends what none sends then is lost (expected_messages.hpp).
+// that a restart would answer gives way to a lost agent or a signal, and stays in the report. A signal after
+// all agents have succeeded changes nothing. Messages about a past attempt are ignored; who sends what none
+// sends then is lost (expected_messages.hpp).
 //
 // Which agents take part is chosen for each attempt (membership.hpp). Of a fixed number of nodes one that is
 // lost after Start ends the job, or is waited for if it may return. With MIN:MAX or spares all start again
 // with those that are here, as when one comes or is drained; that spends no restart, as a --restart does not,
-// and a failure beside it counts as caused by it. One that has not stopped its workers in time still ends the
-// job. Of a split network only a majority goes on (quorum.hpp, roster.hpp). One that takes over begins the
-// next attempt once no worker of the last one runs any more.
-// An agent that keeps its connection but does not answer is lost once others wait for it alone (answers.hpp).
-// Nothing here looks at a clock or a socket: events and `now` in, actions out, in order.
+// and a failure beside it counts as caused by it. One that does not stop its workers in time ends the job. Of
+// a split network only a majority goes on (quorum.hpp, roster.hpp). One that takes over begins the next
+// attempt once no worker of the last one runs any more. An agent that keeps its connection but does not
+// answer is lost once others wait for it alone (answers.hpp). Nothing here looks at a clock or a socket:
+// events and `now` in, actions out, in order.
 #pragma once
 
 #include <map>
@@ -34,6 +34,7 @@
 #include "rendezvous/coordinator/coordinator_agent.hpp"
 #include "rendezvous/coordinator/hangs.hpp"
 #include "rendezvous/coordinator/restart_requests.hpp"
+#include "rendezvous/coordinator/slow_ranks.hpp"
 #include "rendezvous/coordinator/status_round.hpp"
 #include "rendezvous/coordinator_settings.hpp"
 #include "rendezvous/expected_messages.hpp"
@@ -65,7 +66,7 @@ class Coordinator {
   Actions on_grace(Milliseconds grace, TimePoint now);  // time that the scheduler gives the workers to stop
   Actions on_time(TimePoint now);
   std::optional<TimePoint> deadline() const;  // when on_time wants to be called
-  // Reports whether agents that have yet to come would look for this process after the launch failed.
+  // Reports whether agents that are yet to come would look for this process after the launch failed.
   bool expects_latecomers() const {
     return ended_with_.kind == supervise::Cause::Kind::launcher_failed && told_ < agents_.size();
   }
@@ -92,6 +93,9 @@ class Coordinator {
   void note_unfit(AgentIndex agent, const Stopped& stopped, bool leaves);
   void handle(ConnectionId connection, const ProfileRequest& request, TimePoint now);
   void handle(ConnectionId connection, const ProfilePart& part, TimePoint now);
+  void handle(ConnectionId connection, const ClockQuestion& question, TimePoint now);
+  void handle(ConnectionId connection, const CollectivesSeen& seen, TimePoint now);
+  void tell_slow(const status::JobStatus& job);
   RestartReply judge_request(const std::string& host, const std::vector<AgentIndex>& places) const;
   void drain(const std::vector<AgentIndex>& places, const std::string& sender, TimePoint now);
   void part_with(AgentIndex agent, const std::string& sentence, TimePoint now, bool drained = false);
@@ -216,13 +220,13 @@ class Coordinator {
   ClientQuestions questions_;
   StatusRound status_round_;
   Hangs hangs_;
+  SlowRanks slow_;
   RestartRequests requests_;
   Answers answers_;
-  Modules modules_;                             // latest list announced; empty: none yet
-  std::map<std::string, std::string> refused_;  // address -> why, the first few
-  std::optional<TimePoint> state_deadline_, last_call_;
-  std::optional<TimePoint> killed_at_;     // then no worker of agents that were lost runs any more
-  State status_state_ = State::gathering;  // state that status_since_ is about
+  Modules modules_;                                                  // latest list announced; empty: none yet
+  std::map<std::string, std::string> refused_;                       // address -> why, the first few
+  std::optional<TimePoint> state_deadline_, last_call_, killed_at_;  // killed_at_: no lost worker runs then
+  State status_state_ = State::gathering;                            // state that status_since_ is about
   TimePoint alone_due_, status_since_, status_due_;
   int probe_rounds_ = 0, connections_ = 0;  // the most at a time to the store of this attempt
   plan::WorldPlan world_;

@@ -118,6 +118,7 @@ void Coordinator::next_attempt() {
   ++attempt_.value;
   first_failure_.reset();
   hangs_.begin_attempt();
+  slow_.begin_attempt();
   requests_.begin_attempt();
   others_.clear();
   victims_.clear();

@@ -1,5 +1,7 @@
 #include "rendezvous/coordinator/coordinator_events.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/text.hpp"
@@ -106,6 +108,25 @@ Event unfit(Attempt attempt, std::string host, std::string what, std::string hin
   Event event = event_of(EventKind::unfit, attempt, std::move(what));
   event.host = std::move(host);
   event.hint = std::move(hint);
+  return event;
+}
+
+Event slow(Attempt attempt, const status::SlowNotice& notice) {
+  Event event = event_of(EventKind::slow, attempt, notice.what);
+  event.host = notice.host;
+  event.rank = notice.worker.rank;
+  event.local_rank = notice.worker.local_rank;
+  event.pid = notice.worker.pid;
+  event.gpu = notice.worker.gpu;
+  event.hint = notice.hint;
+  return event;
+}
+
+Event waited(Attempt attempt, int rank, double seconds) {
+  Event event = event_of(EventKind::waited, attempt,
+                         fmt::format("the other ranks waited {:.1f} s for rank {}", seconds, rank));
+  event.rank = rank;
+  event.seconds = seconds;
   return event;
 }
 

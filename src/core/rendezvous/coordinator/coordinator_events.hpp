@@ -5,6 +5,7 @@
 
 #include "base/ids.hpp"
 #include "events/event.hpp"
+#include "status/slow_rank.hpp"
 #include "status/verdict.hpp"
 #include "supervise/outcome.hpp"
 
@@ -22,6 +23,8 @@ events::Event failed(const supervise::Failure& failure);
 events::Event restart(Attempt attempt, std::string what, const supervise::Failure* cause = nullptr);
 events::Event asked(Attempt attempt, std::string what);
 events::Event unfit(Attempt attempt, std::string host, std::string what, std::string hint);
+events::Event slow(Attempt attempt, const status::SlowNotice& notice);
+events::Event waited(Attempt attempt, int rank, double seconds);
 events::Event end(Attempt attempt, const supervise::Cause& cause);
 
 }  // namespace ddprun::rendezvous::told

@@ -56,6 +56,8 @@ void Coordinator::end_round(TimePoint now) {
   const status::JobStatus job = job_status();
   if (purpose == hang || purpose == early_exit) {
     judge_hang(job, purpose == early_exit, now);
+  } else if (purpose == slow) {
+    tell_slow(job);
   } else {
     for (const ConnectionId asker : status_round_.askers()) show_job(asker, job, purpose == stacks, actions_);
   }
@@ -79,6 +81,7 @@ status::JobStatus Coordinator::job_status() {
     if (found != members_.here().end()) status.silent.push_back(host_of(found->second));
   }
   status.here = status_round_.take_answers();
+  slow_.add_to(status);
   return status;
 }
 

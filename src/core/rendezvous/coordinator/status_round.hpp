@@ -15,7 +15,7 @@ namespace ddprun::rendezvous {
 class StatusRound {
  public:
   static constexpr Milliseconds k_limit{3000};  // an agent that has not answered by then is silent
-  enum class Purpose { status, stacks, early_exit, hang };
+  enum class Purpose { status, stacks, early_exit, hang, slow };
 
   void want(Purpose purpose) { wanted_[purpose]; }
   void want(Purpose purpose, ConnectionId asker);

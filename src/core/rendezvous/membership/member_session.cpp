@@ -12,7 +12,7 @@ bool is_any(const Message& message) {
 // Reports whether a message answers one of ours: messages that may come at any time do not.
 bool answers(const CoordinatorMessage& message) {
   return !is_any<Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Modules, AliveQuestion,
-                 Warn, RestartReply, ProfileRequest, ProfilePart>(message);
+                 Warn, RestartReply, ProfileRequest, ProfilePart, ClockReply>(message);
 }
 
 }  // namespace

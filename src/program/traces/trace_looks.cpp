@@ -1,0 +1,87 @@
+#include "traces/trace_looks.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "console/log.hpp"
+#include "net/timers.hpp"
+#include "os/capture/collective_traces.hpp"
+#include "os/clock.hpp"
+#include "slow/slow_watch.hpp"
+
+namespace ddprun::traces {
+
+namespace {
+
+constexpr Milliseconds k_limit{2000};
+
+}  // namespace
+
+void TraceLooks::begin_attempt(const plan::Assignment& assignment,
+                               const std::optional<options::SlowNotice>& notice) {
+  end_attempt();
+  if (!notice || assignment.workers.empty() || assignment.world_size < 2) return;
+  attempt_ = assignment.attempt;
+  for (const plan::RankAssignment& worker : assignment.workers) ranks_.push_back(worker.rank.value);
+  interval_ = slow::look_interval(*notice, assignment.node_count);
+  entries_ = slow::entries_wanted(assignment.world_size);
+  net::call_after(timer_, interval_, [this] { look(); });
+}
+
+void TraceLooks::end_attempt() {
+  timer_.cancel();
+  query_.reset();
+  trace_.reset();
+  clock_.begin();
+  ranks_.clear();
+}
+
+// An answer that never comes, as while the coordinator is lost, does not end the looks.
+void TraceLooks::look() {
+  net::call_after(timer_, interval_, [this] { look(); });
+  clock_.begin();
+  trace_.reset();
+  const std::vector<std::string> doors = workers_.places().doors.workers;
+  if (!os::has_collective_traces(doors)) return;
+  try {
+    query_ = std::make_unique<probes::ChildQuery>(
+        context_, os::capture_traces_in_child(doors, ranks_, entries_), slow::k_max_trace, k_limit,
+        [this](const std::string& answer, bool) {
+          query_.reset();
+          trace_ = slow::parse_trace(answer);
+          finish();
+        });
+    ask_clock();
+  } catch (const Error& error) {
+    console::say_detail(error.what());
+  }
+}
+
+void TraceLooks::ask_clock() { tell_(rendezvous::ClockQuestion{os::unix_microseconds()}); }
+
+void TraceLooks::note(const rendezvous::ClockReply& reply) {
+  if (ranks_.empty() || clock_.is_done()) return;
+  clock_.note(reply.asked, reply.now, os::unix_microseconds());
+  clock_.is_done() ? finish() : ask_clock();
+}
+
+// Sends what was seen, on the coordinator's clock, once both are there.
+void TraceLooks::finish() {
+  const auto reading = clock_.reading();
+  if (query_ || !clock_.is_done() || !reading) return;
+  if (trace_) {
+    trace_->base += reading->offset;
+    trace_->bound = reading->bound;
+    tell_(rendezvous::CollectivesSeen{attempt_, look_, *std::exchange(trace_, std::nullopt)});
+  }
+  wait_for_look();
+}
+
+void TraceLooks::wait_for_look() {
+  const std::int64_t interval = interval_.count() * 1000;
+  const std::int64_t now = os::unix_microseconds() + clock_.reading()->offset;
+  look_ = static_cast<int>(now / interval) + 1;
+  net::call_after(timer_, Milliseconds{(look_ * interval - now) / 1000 + 1}, [this] { look(); });
+}
+
+}  // namespace ddprun::traces
