@@ -70,10 +70,10 @@ class SlowWatch {
 
   std::optional<options::SlowNotice> notice_;
   int number_ = -1;                       // number of the look that is being gathered
-  std::map<int, NodeTrace> gathered_;     // by agent
+  std::map<int, NodeTrace> gathered_;     // traces by agent
   std::optional<TimePoint> counts_from_;  // entries before do not count
-  std::deque<Look> looks_;                // of one window
-  std::deque<Step> steps_;                // of an hour
+  std::deque<Look> looks_;                // looks of one window
+  std::deque<Step> steps_;                // steps of an hour
   std::set<int> told_;
   std::optional<TimePoint> seconds_taken_;
 };

@@ -30,7 +30,7 @@ std::map<std::size_t, int> count_kinds(const Kinds& kinds) {
 
 // Returns the share of kinds that recur at this distance, where each weighs the same.
 double recurring_at(const Kinds& kinds, std::size_t distance, const std::map<std::size_t, int>& counts) {
-  std::map<std::size_t, std::pair<int, int>> found;  // how often it recurs, and could
+  std::map<std::size_t, std::pair<int, int>> found;  // times that it recurs, and could
   for (std::size_t i = 0; i + distance < kinds.size(); ++i) {
     if (!counts.contains(kinds[i])) continue;
     auto& [recurs, could] = found[kinds[i]];

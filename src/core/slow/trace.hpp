@@ -9,8 +9,9 @@
 
 namespace ddprun::slow {
 
-// What an entry says of waiting. In `meets` every rank of the group waits for the last one; in a broadcast, a
-// reduce or a scatter only some wait for some, so that a late rank need not cost the others anything.
+// Kind of waiting that an entry shows. In `meets` every rank of the group waits for the last one; in a
+// broadcast, a reduce or a scatter only some wait for some, so that a late rank need not cost the others
+// anything.
 enum class Role { meets, sends, other };
 
 // One collective as one rank entered it. All are int, as they travel in rows.
@@ -18,14 +19,14 @@ struct Entry {
   int group = 0;      // index in NodeTrace::groups
   int role = 0;       // Role
   int sequence = 0;   // number within the group
-  int signature = 0;  // of its operation and sizes: equal for equal ones
+  int signature = 0;  // number for its operation and sizes: equal for equal ones
   int at = 0;         // microseconds since NodeTrace::base
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
 struct RankTrace {
   int rank = 0;
-  std::vector<Entry> entries;  // as they were entered
+  std::vector<Entry> entries;  // order in which they were entered
   friend bool operator==(const RankTrace&, const RankTrace&) = default;
 };
 

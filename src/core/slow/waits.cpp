@@ -10,15 +10,15 @@ namespace ddprun::slow {
 
 namespace {
 
-// What a rank did since the awaited collective before this one.
+// Work of a rank since the awaited collective before this one.
 struct Work {
   std::int64_t entered = 0, worked = 0;
   std::size_t track = 0;
 };
 
 struct Rank {
-  std::vector<double> times;           // worked before each awaited collective
-  std::vector<double> excess;          // of these, more than the others
+  std::vector<double> times;           // times of work before each awaited collective
+  std::vector<double> excess;          // excess of these over the others
   std::optional<std::int64_t> done{};  // when the newest awaited collective was complete
   std::int64_t first = 0;
 };
@@ -26,7 +26,6 @@ struct Rank {
 class Measure {
  public:
   explicit Measure(const Collectives& joined) : joined_(joined), ranks_(joined.tracks.size()) {
-    // A collective that is complete later can be none before which an earlier one's ranks worked.
     std::vector<const Collective*> awaited;
     for (const Collective& each : joined.all) {
       if (each.awaited) awaited.push_back(&each);

@@ -1,4 +1,4 @@
-// How long the ranks of a job wait for each of them, worked out from one look at all of their collectives.
+// Time that the ranks of a job wait for each of them, from one look at all of their collectives.
 //
 // Known is when each rank entered each collective, and nothing else: gloo's entries have no time of
 // completion, and the host of a GPU runs ahead of it.
