@@ -72,6 +72,19 @@ TEST_CASE("hangs are counted, also those that are only reported, and name the ca
     CHECK(has(metrics.render(), std::string("ddprun_restarts_total{job=\"\",cause=\"") + cause + "\"} 1"));
 }
 
+TEST_CASE("the time that ranks were waited for adds up, by rank") {
+  JobMetrics metrics;
+  metrics.note(at(1000, EventKind::begin));
+  CHECK(metrics.render().find("waited_for") == std::string::npos);
+  for (const double seconds : {30.0, 24.5}) {
+    Event event = at(1300, EventKind::waited);
+    event.rank = 5;
+    event.seconds = seconds;
+    CHECK(metrics.note(event));
+  }
+  CHECK(has(metrics.render(), "ddprun_rank_waited_for_seconds_total{job=\"\",rank=\"5\"} 54.5"));
+}
+
 TEST_CASE("every family has its help and its type once") {
   const std::string text = JobMetrics().render();
   std::size_t samples = 0;

@@ -48,6 +48,7 @@ WorkerStatus whole_worker() {
   worker.gpu_memory = worker.io = std::uint64_t{1};
   worker.own_cpu = worker.cpu_wait = worker.progress_age = Milliseconds{1};
   worker.exit_code = 0;
+  worker.waited_percent = 12;
   worker.standby = "ready";
   const inspect::Collective collective{"all_reduce", "default_pg",    7,    "1000 float",
                                        true,         Milliseconds{1}, "0-1"};
@@ -170,6 +171,26 @@ TEST_CASE("the table shows what is known and leaves out what nobody has") {
         "no answer from n2\n");
 }
 
+TEST_CASE("the table shows how long the others wait for each rank, and how long a step takes") {
+  JobStatus status = job();
+  status.here.resize(1);
+  status.here[0].workers[1].waited_percent = 18;
+  status.step = Milliseconds{836};
+  const auto shows = [&](const std::string& text) {
+    return render_status_table(status, status).find(text) != std::string::npos;
+  };
+  CHECK(shows("  WAITED FOR  "));
+  CHECK(shows("  18 %        "));
+  CHECK(shows("4 workers on 2 nodes: train.py --lr 0.1; a step takes 836 ms\n"));
+  status.step_hour_ago = Milliseconds{812};
+  CHECK(shows("; a step takes 836 ms, 3 % more than an hour ago\n"));
+  status.step_hour_ago = Milliseconds{837};
+  CHECK(shows("; a step takes 836 ms, as an hour ago\n"));
+  status.step = Milliseconds{61'200};
+  status.step_hour_ago = Milliseconds{122'400};
+  CHECK(shows("; a step takes 61.2 s, 50 % less than an hour ago\n"));
+}
+
 TEST_CASE("another node's word says where to ask for all") {
   JobStatus status = job();
   status.here.clear();
@@ -192,6 +213,7 @@ TEST_CASE("the manual names the keys of the status as JSON and no others") {
   JobStatus before = job();
   before.coordinator = "n0";
   before.silent = {"n3"};
+  before.step = before.step_hour_ago = Milliseconds{812};
   before.here = {{"n1", Milliseconds{5000}, {whole_worker()}, "s0/leaf1", "7f3c.1"}};
   std::set<std::string> printed;
   const std::string text = render_status_json({second_look(before)}, {before});

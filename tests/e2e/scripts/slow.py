@@ -1,0 +1,29 @@
+"""A DDP training on gloo until FILE exists, in which rank N sleeps SECONDS in each step: slow.py FILE N SECONDS."""
+
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+end, slow, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*[torch.nn.Linear(128, 128) for _ in range(4)]))
+
+
+def load():
+    if rank == slow:
+        time.sleep(seconds)
+    return torch.randn(16, 128)
+
+
+while True:
+    model(load()).sum().backward()
+    ended = torch.tensor([float(os.path.exists(end))])
+    dist.all_reduce(ended)
+    if ended.item() > 0:
+        break
+    time.sleep(0.01)
