@@ -11,7 +11,7 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
-constexpr Milliseconds k_longest_interval{15'000}, k_shortest_interval{1'000}, k_per_agent{50};
+constexpr Milliseconds k_longest_interval{30'000}, k_shortest_interval{1'000}, k_per_agent{50};
 constexpr std::size_t k_most_of_all = 200'000, k_fewest = 48;
 constexpr double k_whole = 0.8;  // share of the window before anything is told
 constexpr double k_steady = 0.5, k_recovered = 0.5;
@@ -24,7 +24,7 @@ Milliseconds to_milliseconds(double microseconds) { return Milliseconds{std::llr
 }  // namespace
 
 Milliseconds look_interval(const options::SlowNotice& notice, int agents) {
-  return std::max(std::clamp(notice.window / 20, k_shortest_interval, k_longest_interval),
+  return std::max(std::clamp(notice.window / 10, k_shortest_interval, k_longest_interval),
                   agents * k_per_agent);
 }
 

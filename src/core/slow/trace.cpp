@@ -46,9 +46,9 @@ int signature_of(const Json& entry, const std::string& operation) {
 }
 
 int index_of(std::vector<std::string>& groups, const std::string& name) {
-  const auto found = std::ranges::find(groups, name);
-  if (found == groups.end() && groups.size() < k_most_groups) groups.push_back(name);
-  return static_cast<int>(found - groups.begin());
+  const auto index = std::ranges::find(groups, name) - groups.begin();
+  if (std::cmp_equal(index, groups.size()) && groups.size() < k_most_groups) groups.push_back(name);
+  return static_cast<int>(index);
 }
 
 std::string group_of(const Json& entry) {
