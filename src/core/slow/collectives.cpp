@@ -12,7 +12,7 @@ namespace ddprun::slow {
 
 namespace {
 
-constexpr double k_other_gap = 1.5;          // times as long: another place of the step
+constexpr double k_other_gap = 2.5;          // ratio of the gaps at two places of a step
 constexpr double k_least_part = 0.15;        // share of a kind
 constexpr double k_follows = -0.5;           // slope between that of waiting, 0, and that of not waiting, -1
 constexpr std::size_t k_enough_changes = 6;  // for a slope
@@ -99,17 +99,22 @@ std::int64_t gap_after(const Collectives& joined, const Collective& each) {
 }
 
 // Returns the gap that parts the places of a step: a step of three equal collectives has two short gaps and a
-// long one. Above all gaps if there is one place only.
+// long one. The two parts differ as much as possible, on a scale of ratios (Otsu's method). Above all gaps if
+// there is one place only.
 std::int64_t parting_gap(std::vector<std::int64_t> gaps) {
   std::ranges::sort(gaps);
-  const auto least = static_cast<std::size_t>(std::ceil(k_least_part * static_cast<double>(gaps.size())));
-  double widest = k_other_gap;
+  std::vector<double> sums{0};
+  for (const std::int64_t gap : gaps)
+    sums.push_back(sums.back() + std::log(static_cast<double>(std::max<std::int64_t>(gap, 1))));
+  const auto count = static_cast<double>(gaps.size());
+  double widest = 0;
   std::int64_t parting = gaps.back() + 1;
-  for (std::size_t i = std::max<std::size_t>(least, 1); i + least <= gaps.size() && i < gaps.size(); ++i) {
-    const double ratio =
-        static_cast<double>(gaps[i]) / static_cast<double>(std::max<std::int64_t>(gaps[i - 1], 1));
-    if (ratio <= widest) continue;
-    widest = ratio;
+  for (std::size_t i = 1; i < gaps.size(); ++i) {
+    const auto below = static_cast<double>(i), above = count - below;
+    if (std::min(below, above) < k_least_part * count) continue;
+    const double apart = (sums.back() - sums[i]) / above - sums[i] / below;
+    if (apart < std::log(k_other_gap) || below * above * apart * apart <= widest) continue;
+    widest = below * above * apart * apart;
     parting = gaps[i];
   }
   return parting;

@@ -22,8 +22,8 @@
 namespace ddprun::slow {
 
 // Returns the time from one look to the next: a tenth of the window, from one second to 30, and more the more
-// agents the coordinator hears. Measured with torch 2.13: a look takes 0.07 s of CPU of each rank, in a thread
-// of C++ that does without the interpreter.
+// agents the coordinator hears. Measured with torch 2.13: a look takes 0.07 s of CPU of each rank, in a
+// thread of C++ that does without the interpreter.
 Milliseconds look_interval(const options::SlowNotice& notice, int agents);
 // Returns how many of a rank's newest collectives are sent: fewer where a job has many ranks.
 std::size_t entries_wanted(int world_size);
