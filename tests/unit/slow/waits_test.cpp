@@ -4,6 +4,7 @@
 
 #include "catch.hpp"
 #include "slow/step_period.hpp"
+#include "test_data.hpp"
 #include "training.hpp"
 
 using namespace ddprun::slow;
@@ -194,6 +195,18 @@ TEST_CASE("an even training names no rank, however its times vary") {
     CAPTURE(seed);
     CHECK(named(ddp(8, 60, none(), seed % 2 == 0, 0.3, seed).traces()).empty());
   }
+}
+
+TEST_CASE("recorded on a host with a load of 15: DDP with three equal buckets a step") {
+  const auto recorded = [](const std::string& name) {
+    const auto trace = parse_trace(ddprun::test_data("slow_ranks/torch-2.13-gloo-" + name + ".json"));
+    REQUIRE(trace);
+    return std::vector{*trace};
+  };
+  CHECK(named(recorded("even")).empty());
+  CHECK(named(recorded("late30")) == std::set{2});   // 30 of 189 ms
+  CHECK(named(recorded("late200")) == std::set{2});  // 200 of 419 ms
+  CHECK(std::abs(find_step(recorded("even").front()).value_or(0) - 183'500) < 500);
 }
 
 TEST_CASE("the share is that by which the step is longer") {
