@@ -12,9 +12,9 @@ namespace {
 
 using Fields = OrderedFields;
 
-constexpr std::array k_names = {"begin",  "joined",  "refused", "plan",  "attempt", "start",
-                                "output", "store",   "exit",    "stop",  "lost",    "hang",
-                                "failed", "restart", "end",     "asked", "unfit", "slow",    "waited"};
+constexpr std::array k_names = {"begin", "joined", "refused", "plan", "attempt", "start",  "output",
+                                "store", "exit",   "stop",    "lost", "hang",    "failed", "restart",
+                                "end",   "asked",  "unfit",   "slow", "waited"};
 
 void describe(Fields& fields, Event& event) {
   Milliseconds time{event.unix_milliseconds};

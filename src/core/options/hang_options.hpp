@@ -29,7 +29,7 @@ struct HangOptions {
   std::optional<Sourced<OnHang>> action{};              // nullopt: restart while restarts are left, else stop
   std::optional<Sourced<Milliseconds>> exit_barrier{};  // --exit-barrier-timeout
   std::optional<Sourced<Milliseconds>> stacks_every{};  // --stacks-every; nullopt: no dumps
-  std::optional<SlowNotice> slow = SlowNotice{};        // --slow-notice; nullopt: off
+  std::optional<SlowNotice> slow{};                     // --slow-notice; nullopt: off
 };
 
 }  // namespace ddprun::options

@@ -219,14 +219,12 @@ struct Finish {
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using AgentMessage =
-    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest, ClientVerdict,
-                 Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion, RosterTaken, Modules, Alive,
-                 lifeline::Output, RestartRequest, Looked, ProfileRequest, ProfilePart, ClockQuestion,
-                 CollectivesSeen>;
-using CoordinatorMessage =
-    std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Start, Standby,
-                 Modules, AliveQuestion, Warn, Stop, Finish, RestartReply, Look, ProfileRequest, ProfilePart,
-                 ClockReply>;
+using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest,
+                                  ClientVerdict, Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion,
+                                  RosterTaken, Modules, Alive, lifeline::Output, RestartRequest, Looked,
+                                  ProfileRequest, ProfilePart, ClockQuestion, CollectivesSeen>;
+using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown,
+                                        Roster, Start, Standby, Modules, AliveQuestion, Warn, Stop, Finish,
+                                        RestartReply, Look, ProfileRequest, ProfilePart, ClockReply>;
 
 }  // namespace ddprun::rendezvous

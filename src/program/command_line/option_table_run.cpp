@@ -116,14 +116,15 @@ constexpr OptionEntry k_failures[] = {
         "on-hang", "ACTION", "restart stop report", own, failures,
         "action after a hang: restart, stop or report (default: restart where restarts are left, else stop)",
         [](Draft& draft, const Given& given) { draft.hang.action = enum_from<options::OnHang>(given); }),
-    word_value("slow-notice", "PERCENT[/TIME]|off", "off", own, failures,
-               "report a rank for which the others have waited this share of the last 5 minutes, or of TIME "
-               "(default: 10%)",
-               [](Draft& draft, const Given& given) {
-                 draft.hang.slow = options::parse_slow_notice(given.value);
-                 require(draft.hang.slow || given.value == "off", given, "is no share of a time",
-                         "give a share from 1% to 99%, as in 15% or 15%/10m, or off");
-               }),
+    word_value(
+        "slow-notice", "PERCENT[/TIME]|off", "off", own, failures,
+        "report a rank for which the others have waited this share of the last 5 minutes, or of TIME, as in "
+        "10% (default: off)",
+        [](Draft& draft, const Given& given) {
+          draft.hang.slow = options::parse_slow_notice(given.value);
+          require(draft.hang.slow || given.value == "off", given, "is no share of a time",
+                  "give a share from 1% to 99%, as in 15% or 15%/10m, or off");
+        }),
     value(
         "exit-barrier-timeout", "TIME", own, failures,
         "how long the other ranks may run after one has exited with 0; then --on-hang applies (default: off)",
