@@ -19,7 +19,7 @@ constexpr std::size_t k_most_told = 16;
 constexpr double k_worth_telling = 0.01;
 constexpr std::chrono::minutes k_hour{60}, k_about{5}, k_lately{5};
 
-Milliseconds to_milliseconds(double microseconds) { return Milliseconds{std::llround(microseconds / 1000)}; }
+Milliseconds to_milliseconds(double micros) { return Milliseconds{std::llround(micros / 1000)}; }
 
 }  // namespace
 

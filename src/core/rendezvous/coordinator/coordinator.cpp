@@ -50,8 +50,6 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
   ended_with_ = failed_here(settings_.cannot_start);
 }
 
-// ---- events
-
 Coordinator::Actions Coordinator::on_message(ConnectionId connection, const AgentMessage& message,
                                              TimePoint now) {
   note_heard(connection, now);

@@ -220,7 +220,6 @@ class Coordinator {
   ClientQuestions questions_;
   StatusRound status_round_;
   Hangs hangs_;
-  SlowRanks slow_;
   RestartRequests requests_;
   Answers answers_;
   Modules modules_;                                                  // latest list announced; empty: none yet
@@ -228,6 +227,7 @@ class Coordinator {
   std::optional<TimePoint> state_deadline_, last_call_, killed_at_;  // killed_at_: no lost worker runs then
   State status_state_ = State::gathering;                            // state that status_since_ is about
   TimePoint alone_due_, status_since_, status_due_;
+  SlowRanks slow_;
   int probe_rounds_ = 0, connections_ = 0;  // the most at a time to the store of this attempt
   plan::WorldPlan world_;
   std::vector<std::string> changes_;  // reasons for a new world once all have stopped

@@ -13,7 +13,7 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr Milliseconds k_limit{1000};
+constexpr Milliseconds k_trace_limit{1000};
 
 bool has_server(const std::string& door) {
   return !door.empty() && ::access((door + ".socket").c_str(), F_OK) == 0;
@@ -26,7 +26,7 @@ std::string ask(const std::vector<std::string>& doors, const std::vector<int>& r
         post(has_server(door) ? door + ".socket" : "", "fr_trace_json?includestacktraces=false"));
   std::vector<SocketQuestion*> all;
   for (SocketQuestion& question : questions) all.push_back(&question);
-  ask_all(all, k_limit);
+  ask_all(all, k_trace_limit);
   slow::NodeTrace node;
   for (std::size_t i = 0; i < questions.size() && i < ranks.size(); ++i) {
     if (const auto body = body_of(questions[i])) slow::add_flight_record(node, ranks[i], *body);

@@ -12,7 +12,7 @@ namespace ddprun::os {
 
 namespace {
 
-constexpr Milliseconds k_answer_limit{2000};  // below k_profile_grace
+constexpr Milliseconds k_profile_limit{2000};  // below k_profile_grace
 
 std::string why_unseen(const std::string& door, const SocketQuestion& question) {
   if (door.empty()) return "not inspected";
@@ -36,7 +36,7 @@ std::string profile_workers(const status::NodeStatus& node, const InspectionDoor
     questions.push_back(post(runs ? doors.workers[i] + ".socket" : "", handler));
   }
   for (SocketQuestion& each : questions) asked.push_back(&each);
-  ask_all(asked, duration + k_answer_limit);
+  ask_all(asked, duration + k_profile_limit);
   std::string lines;
   for (std::size_t i = 0; i < questions.size(); ++i) {
     const status::WorkerStatus& worker = node.workers[i];
