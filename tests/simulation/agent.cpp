@@ -204,7 +204,8 @@ void Agent::handle(const Standby&) { life_.note_standby(); }
 
 void Agent::handle(const Look& look) {
   Looked looked{look.attempt};
-  if (place_ > 0 && one_in(world_.random(), 60)) looked.unfit = "GPU: GPU 3: GPU is lost";
+  if (place_ > 0 && !world_.one_loss() && one_in(world_.random(), 60))
+    looked.unfit = "GPU: GPU 3: GPU is lost";
   post([this, looked] {
     if (life_.linked()) send(looked);
   });

@@ -19,9 +19,11 @@ struct Requirement {
 };
 
 constexpr Requirement k_refused[] = {
-    {"watch", {"status"}, "add --status"},           {"strict", {"check"}, "add --check"},
-    {"exclude-file", {"check"}, "add --check"},      {"stacks-every", {"logs"}, "add --logs FOLDER"},
-    {"output", {"timeline"}, "add --timeline FILE"},
+    {"watch", {"status"}, "add --status"},
+    {"strict", {"check"}, "add --check"},
+    {"exclude-file", {"check"}, "add --check"},
+    {"stacks-every", {"logs"}, "add --logs FOLDER"},
+    {"output", {"timeline", "profile"}, "add --timeline FILE or --profile TIME"},
 };
 
 constexpr Requirement k_without_effect[] = {

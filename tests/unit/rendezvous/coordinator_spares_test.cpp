@@ -459,6 +459,21 @@ TEST_CASE("a spare that is lost while it looks holds nobody back") {
   CHECK(started(play) == Ranks{{0, 0}, {1, 2}});
 }
 
+TEST_CASE("a spare that does not say what it has found is as good as before once the stop is over") {
+  CoordinatorSettings chosen = with_spares(3, 1, 3);
+  chosen.looks_at_spares = true;
+  chosen.stop_timeout = 10s;
+  Play play(chosen);
+  play.run();
+  play.say(0, AttemptFailed{{0}, failure_of(1)});
+  for (const int agent : {0, 1}) play.say(agent, Stopped{{0}, {}});
+  CHECK(play.all<OpenStore>().size() == 1);
+  play.pass(11s);
+  play.store_ready(1);
+  CHECK(started(play) == Ranks{{0, 0}, {1, 2}});
+  CHECK(noticed(play).empty());
+}
+
 TEST_CASE("a stop says whether another attempt may follow") {
   const auto said = [](Play& play) {
     std::vector<bool> all;

@@ -175,6 +175,7 @@ class Coordinator {
   void begin_attempt(TimePoint now);
   bool waits_to_restart() const { return state_ == State::opening && state_deadline_; }
   bool is_busy(AgentIndex agent) const;
+  bool is_looking(AgentIndex agent) const { return members_.is_here(agent) && at(agent).looks; }
   void end_with(supervise::Cause cause, TimePoint now, bool whole_tree = false);
   void finish(const supervise::Cause& cause);
   void join_deadline_passed(TimePoint now);

@@ -69,7 +69,7 @@ Coordinator::Actions Coordinator::on_grace(Milliseconds grace, TimePoint now) {
 // Reports whether the job waits for no agent but this one.
 bool Coordinator::waits_for(AgentIndex agent, TimePoint now) const {
   if (state_ == State::probing) return at(agent).asked;
-  if (state_ == State::stopping) return is_busy(agent);
+  if (state_ == State::stopping) return is_busy(agent) || is_looking(agent);
   if (state_ != State::running || !members_.takes_part(agent) || at(agent).succeeded) return false;
   const auto connection = [&](AgentIndex other) { return *members_.at(other).connection; };
   if (!answers_.has_been_heard_since(connection(agent), started_at_)) return true;  // it has not begun

@@ -37,7 +37,7 @@ std::vector<int> ranks_running(int world_size, const std::map<int, supervise::Ea
 }  // namespace
 
 void Coordinator::check_stopped(TimePoint now) {
-  if (!all_done(stopped_, [this](AgentIndex agent) { return !is_busy(agent); })) return;
+  if (!all_done(stopped_, [this](AgentIndex agent) { return !is_busy(agent) && !is_looking(agent); })) return;
   settle_cause();
   job_end_.decided_at = now;
   const bool signalled = final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal;
@@ -152,7 +152,7 @@ bool Coordinator::may_run_workers(AgentIndex agent) const {
 }
 
 bool Coordinator::is_busy(AgentIndex agent) const {
-  return members_.is_here(agent) && (members_.takes_part(agent) ? !at(agent).stopped : at(agent).looks);
+  return members_.is_here(agent) && members_.takes_part(agent) && !at(agent).stopped;
 }
 
 // Expels the agent and continues with the others if the number of nodes may vary; else the job ends. The
@@ -166,6 +166,7 @@ void Coordinator::handle(ConnectionId connection, const Stuck&, TimePoint now) {
 }
 
 void Coordinator::stop_deadline_passed(TimePoint now) {
+  for (Agent& agent : agents_) agent.looks = false;  // a spare without a verdict is as good as before
   for (int index = 0; index < settings_.agents && state_ == State::stopping; ++index) {
     if (!is_busy({index})) continue;
     const ConnectionId connection = *members_.at({index}).connection;
@@ -184,6 +185,7 @@ void Coordinator::stop_deadline_passed(TimePoint now) {
                      describe_duration(settings_.stop_timeout)),
          now);
   }
+  if (state_ == State::stopping) check_stopped(now);
 }
 
 void Coordinator::finish(const supervise::Cause& cause) {

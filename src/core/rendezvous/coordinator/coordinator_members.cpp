@@ -188,7 +188,8 @@ bool Coordinator::goes_on_without(AgentIndex agent, const std::string& sentence,
   const bool took_part = members_.takes_part(agent);
   if (!took_part && settings_.elastic->spares > 0)
     actions_.push_back(ShowNotice{{sentence + "; it was a spare", {}}});
-  if (!took_part) tell_rosters();  // others might look for it
+  if (!took_part) tell_rosters();                                   // others might look for it
+  if (!took_part && state_ == State::stopping) check_stopped(now);  // waits for its look no longer
   if (!took_part || (state_ == State::running && at(agent).succeeded)) return true;
   if (state_ == State::stopping && (final_cause_ || late_cause_)) return false;
   if (waits_to_restart()) {

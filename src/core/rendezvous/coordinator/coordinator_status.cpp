@@ -170,6 +170,7 @@ std::string Coordinator::describe_waiting(TimePoint now) const {
     for (int index = 0; index < settings_.agents; ++index) {
       if (is_busy({index})) busy.push_back(index);
     }
+    if (busy.empty()) return "waiting for the spares to look at their nodes" + since;
     const std::string whose =
         settings_.agents == 1 ? "" : " of " + describe_missing(busy, settings_.agents, settings_.peers);
     return fmt::format("waiting for the workers{} to stop{}; those left after {} are killed", whose, since,

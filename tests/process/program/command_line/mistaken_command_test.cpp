@@ -163,7 +163,8 @@ TEST_CASE("an option that does nothing without another one is noticed") {
         "the file such a name");
   CHECK(advice_for({"--metrics", "out.prom", "train.py"}).warnings.empty());
   CHECK(advice_for({"--metrics", "/dev/stdout", "train.py"}).warnings.empty());
-  CHECK(error_for({"-o", "x.html", "train.py"}) == "--output requires --timeline | add --timeline FILE");
+  CHECK(error_for({"-o", "x.html", "train.py"}) ==
+        "--output requires --timeline or --profile | add --timeline FILE or --profile TIME");
 }
 
 TEST_CASE("options of other launchers are answered with ddprun's") {
