@@ -349,7 +349,7 @@ constexpr OptionEntry k_looking_and_about[] = {
             [](Draft& draft, const Given& given) {
   constexpr Milliseconds k_shortest{1000}, k_longest{300'000};
   draft.profile = time_from(given).value;
-  require(*draft.profile >= k_shortest && *draft.profile <= k_longest, given, "is not between 1s and 5min",
+  require(*draft.profile >= k_shortest && *draft.profile <= k_longest, given, "is not between 1s and 5m",
           "give a time such as 10s");
             }),
       flag("restart", own, looking, "start all workers again of your job on this host, or of one JOB or PID",

@@ -82,7 +82,7 @@ def test_one_profile_at_a_time(hosts, directory, job):
 
 def test_a_script_that_ends_meanwhile_ends_the_profile(hosts, directory, job):
     job()
-    asking = hosts["b"].popen(["ddprun", "--profile", "5min"])
+    asking = hosts["b"].popen(["ddprun", "--profile", "5m"])
     wait_for_files(directory, "end.sampled.*", 4)
     job.finish()
     asking.wait()

@@ -129,7 +129,7 @@ OPTIONS = {
     "--event-log-handler": (["--event-log-handler", "console", *TRUE], '"event":"end"'),
     "--status": ([*SHOW, "/proc/$PPID/exe --status"], "1 worker on 1 node: sh -c"),  # test_status.py
     "--stacks": ([*SHOW, "/proc/$PPID/exe --stacks"], "1 worker on 1 node: sh -c"),  # test_hangs.py
-    "--profile": (["--profile", "1ms"], "is not between 1s and 5min"),  # test_profile.py
+    "--profile": (["--profile", "1ms"], "is not between 1s and 5m"),  # test_profile.py
     "--restart": (["--restart", "0"], "has the job id or process id 0"),  # test_restart_request.py
     "--drain": (["--drain", "n3", "0"], "has the job id or process id 0"),  # test_restart_request.py
     "--watch": (["--status", "--watch=10ms"], "is below 100ms"),
