@@ -76,7 +76,7 @@ TEST_CASE("what was wrong before the first attempt is no fault of a restart, and
   HostRecord now = before;
   CHECK(find_faults(before, now).empty());
   now.lost_gpus = {"GPU 3: GPU is lost", "GPU 5: GPU is lost"};
-  now.cards["hsn0"] = 0;
+  now.cards["hsn0"] = -1;
   const std::vector<Finding> faults = find_faults(before, now);
   REQUIRE(faults.size() == 2);
   CHECK(reason_of(faults[0]) == "GPU 5: GPU is lost");

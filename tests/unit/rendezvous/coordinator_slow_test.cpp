@@ -74,8 +74,8 @@ TEST_CASE("a slow rank is looked at, and told once") {
   CHECK(questions[0].second.stacks);
   for (const int agent : {0, 1}) play.say(agent, status_of(agent, questions[0].second.question));
   REQUIRE(play.all<ShowNotice>().size() == 1);
-  CHECK(play.all<ShowNotice>()[0].notice.what.starts_with(
-      "rank 3 on n2 is slow: the other ranks waited for it 2"));
+  CHECK(play.all<ShowNotice>()[0].notice.what ==
+        "rank 3 on n2 is slow: the other ranks waited for it 30 % of the last 10 s");
   CHECK(play.all<ShowNotice>()[0].notice.hint.find("--drain n2") != std::string::npos);
   while (number < 60) look(play, ++number);
   CHECK(play.all<ShowNotice>().size() == 1);

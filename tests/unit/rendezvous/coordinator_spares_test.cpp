@@ -357,7 +357,9 @@ TEST_CASE("a node that finds itself unfit after a failure is replaced before the
 }
 
 TEST_CASE("the verdict about an unfit node is an event") {
-  Play play(with_spares(4, 1, 3));
+  CoordinatorSettings chosen = with_spares(4, 1, 3);
+  chosen.record = true;
+  Play play(chosen);
   play.run();
   play.say(0, AttemptFailed{{0}, failure_of(1)});
   play.say(1, unfit_after(0));
@@ -440,7 +442,7 @@ TEST_CASE("a spare looks at its node before it is needed, and an unfit one is no
   play.say(1, unfit_after(0));
   for (const int agent : {0, 2}) play.say(agent, Stopped{{0}, {}});
   play.say(3, Looked{{0}, "GPU: GPU 1: GPU is lost", "have the site reset the node"});
-  CHECK(play.all<OpenStore>().size() == 1);  // the other one still looks
+  CHECK(play.all<OpenStore>().empty());  // the other one still looks
   play.say(4, Looked{{0}});
   play.store_ready(1);
   CHECK(started(play) == Ranks{{0, 0}, {4, 2}, {2, 4}});
@@ -467,11 +469,27 @@ TEST_CASE("a spare that does not say what it has found is as good as before once
   play.run();
   play.say(0, AttemptFailed{{0}, failure_of(1)});
   for (const int agent : {0, 1}) play.say(agent, Stopped{{0}, {}});
-  CHECK(play.all<OpenStore>().size() == 1);
+  CHECK(play.all<OpenStore>().empty());
   play.pass(11s);
   play.store_ready(1);
   CHECK(started(play) == Ranks{{0, 0}, {1, 2}});
   CHECK(noticed(play).empty());
+}
+
+TEST_CASE("a job that a signal stops has not succeeded where a node was lost, whatever the others say") {
+  for (const bool lost : {true, false}) {
+    Play play(settings(2));
+    play.run();
+    play.say(0, StopRequest{15, "n1", false});
+    if (lost) play.lose(1, "gone");
+    for (const int agent : {0, 1}) {
+      if (lost && agent == 1) continue;
+      play.say(agent, AttemptSucceeded{{0}});
+      play.say(agent, Stopped{{0}, {}});
+    }
+    CHECK(play.end().kind ==
+          (lost ? supervise::Cause::Kind::stopped_by_signal : supervise::Cause::Kind::success));
+  }
 }
 
 TEST_CASE("a stop says whether another attempt may follow") {

@@ -41,7 +41,9 @@ void Coordinator::check_stopped(TimePoint now) {
   settle_cause();
   job_end_.decided_at = now;
   const bool signalled = final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal;
-  if ((signalled || requests_.any()) && all_succeeded()) return finish({});
+  const bool succeeded = std::ranges::all_of(members_.participants(),  // a lost one among them has not
+                                             [this](AgentIndex agent) { return at(agent).succeeded; });
+  if ((signalled || requests_.any()) && succeeded) return finish({});
   if (signalled) victims_ = ranks_running(world_.world_size, job_end_.finished, first_failure_, others_);
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);

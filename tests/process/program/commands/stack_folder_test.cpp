@@ -67,7 +67,9 @@ TEST_CASE("of files that end with a number those that are flight records count, 
   std::filesystem::copy_file(recorded("even") + "/nccl_trace_rank_0", folder.path() + "/older_0");
   std::ofstream(folder.path() + "/nccl_trace_rank_4") << "cos\nsystem\n(S'true'\ntR.";
   std::ofstream(folder.path() + "/nccl_trace_rank_99999999999999999999") << "{}";
-  CHECK(describe_stack_folder(folder.path()) == describe_stack_folder(recorded("missing")));
+  const auto after_time = [](const std::string& text) { return text.substr(text.find(", ranks ")); };
+  CHECK(after_time(describe_stack_folder(folder.path())) ==
+        after_time(describe_stack_folder(recorded("missing"))));
 }
 
 TEST_CASE("what an agent has dumped is shown, and the oldest dump is replaced") {
