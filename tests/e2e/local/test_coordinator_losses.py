@@ -62,8 +62,8 @@ def check_said(said: dict[str, str]) -> None:
     assert len(LOST_A.findall(said["b"])) == 1 and not LOST_A.search(said["c"]), said
 
 
-# Of ddprun on the first host: for other agents, --status, --stacks and --restart, and for the store of each attempt.
-LISTEN_FOR_FIRST_STORE, LISTEN_FOR_SECOND_STORE = 5, 6
+# Of ddprun on the first host: for other agents, --status, --stacks, --restart and --profile, and for the store of each attempt.
+LISTEN_FOR_FIRST_STORE, LISTEN_FOR_SECOND_STORE = 6, 7
 
 
 def test_while_it_gathers_the_nodes_the_job_ends_with_its_coordinator(job):
