@@ -41,7 +41,7 @@ int StoreServer::Impl::make_epoll() {
   const int error = errno;
   ::close(listener_.descriptor);
   throw Error(fmt::format("the store cannot watch its connections: {}", error_text(error)),
-              error == EMFILE ? "raise the limit of open files: ulimit -n" : "");
+              error == EMFILE ? k_descriptors_hint : "");
 }
 
 bool StoreServer::Impl::control(int operation, int descriptor, std::uint32_t events, std::uint32_t slot) {

@@ -35,6 +35,7 @@ BoundSocket listen_on(int port, int backlog) {
   std::string hint;
   if (listener.error == EADDRINUSE)
     hint = "another program listens there; choose another port or leave the choice to ddprun";
+  if (listener.error == EMFILE) hint = k_descriptors_hint;
   if (listener.error == EACCES) hint = "ports below 1024 need privileges; choose a higher one";
   throw Error(fmt::format("the store cannot listen on {}: {}", where, error_text(listener.error)), hint);
 }
@@ -42,7 +43,8 @@ BoundSocket listen_on(int port, int backlog) {
 BoundSocket listen_on_loopback(int backlog) {
   const BoundSocket listener = bind_loopback(backlog);
   if (listener.error == 0) return listener;
-  throw Error(fmt::format("the store cannot listen on 127.0.0.1: {}", error_text(listener.error)));
+  throw Error(fmt::format("the store cannot listen on 127.0.0.1: {}", error_text(listener.error)),
+              listener.error == EMFILE ? k_descriptors_hint : "");
 }
 
 std::size_t connections_allowed() {

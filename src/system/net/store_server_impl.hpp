@@ -24,6 +24,7 @@ namespace ddprun::net {
 namespace asio = boost::asio;
 
 std::string error_text(int error);
+inline constexpr const char* k_descriptors_hint = "raise the limit of open files: ulimit -n";  // EMFILE
 // Throws Error naming the port.
 BoundSocket listen_on(int port, int backlog);
 BoundSocket listen_on_loopback(int backlog);
