@@ -52,6 +52,8 @@ def test_command(binary, tmp_path, line):
         if place and arguments[place - 1] == "--stage":  # the user's; here a file of its name
             arguments[place] = word.strip("/$").replace("/", "_")
             (directory / arguments[place]).touch()
+        if place and arguments[place - 1] == "--stacks":  # a folder of dumps
+            shutil.copytree(REPOSITORY / "tests" / "data" / "flight_records" / "torch-2.13-gloo-even", directory / word)
     if {"--restart", "--drain", "--profile"} & set(arguments):  # never the job of somebody else: there is none of this name
         named = arguments if arguments[-1] == "JOB" else [*arguments, "JOB"]
         result = subprocess.run([binary, *named], env=environment, cwd=directory, text=True, capture_output=True, timeout=60)
