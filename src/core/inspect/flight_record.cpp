@@ -59,10 +59,19 @@ std::string group_of(const Json& entry) {
 
 }  // namespace
 
+std::string operation_in(const Json& entry) {
+  const std::string name = text_in(entry, "profiling_name");
+  return name.substr(name.find(':') + 1);
+}
+
+std::string process_group_in(const Json& entry) {
+  const Json& group = list_in(entry, "process_group");
+  return !group.empty() && group[0].is_string() ? group[0].get<std::string>().substr(0, k_most_text) : "";
+}
+
 Collective read_collective(const Json& entry, std::int64_t now) {
   Collective collective;
-  const std::string name = text_in(entry, "profiling_name");  // "gloo:all_reduce"
-  collective.operation = name.substr(name.find(':') + 1);
+  collective.operation = operation_in(entry);
   collective.group = group_of(entry);
   collective.sequence = number_in(entry, flag_in(entry, "is_p2p") ? "p2p_seq_id" : "collective_seq_id");
   collective.sizes = describe_sizes(entry);

@@ -15,6 +15,9 @@ namespace ddprun::inspect {
 
 // Returns the record as JSON, whose "entries" are a list of objects; a discarded value for another text.
 nlohmann::json read_flight_record(std::string_view text);
+// Return "all_reduce" of an entry with "gloo:all_reduce", and torch's own name of its process group.
+std::string operation_in(const nlohmann::json& entry);
+std::string process_group_in(const nlohmann::json& entry);
 // Returns what one entry says.
 Collective read_collective(const nlohmann::json& entry, std::int64_t unix_nanoseconds);
 

@@ -16,11 +16,6 @@ using Json = nlohmann::json;
 
 constexpr const char* k_default_group = "0";
 
-std::string process_group_of(const Json& entry) {
-  const Json& group = list_in(entry, "process_group");
-  return !group.empty() && group[0].is_string() ? group[0].get<std::string>().substr(0, k_most_text) : "";
-}
-
 void add_members(RankHistory& history, const std::string& group, std::string ranks) {
   std::erase_if(ranks, [](char each) { return each == ' ' || each == '[' || each == ']'; });
   const auto members = facts::parse_cpu_list(ranks);
@@ -51,7 +46,7 @@ std::optional<RankHistory> parse_history(int rank, std::string_view record, std:
   entries.erase(entries.begin(), entries.end() - static_cast<std::ptrdiff_t>(std::min(most, entries.size())));
   RankHistory history{rank};
   for (const Json* const entry : entries)
-    history.calls.push_back({process_group_of(*entry), read_collective(*entry, now)});
+    history.calls.push_back({process_group_in(*entry), read_collective(*entry, now)});
   if (const auto groups = json.find("pg_config"); groups != json.end() && groups->is_object()) {
     for (const auto& [name, group] : groups->items()) {
       if (group.is_object())

@@ -7,6 +7,7 @@
 
 #include "base/json_fields.hpp"
 #include "base/json_text.hpp"
+#include "inspect/flight_record.hpp"
 #include "inspect/json_values.hpp"
 
 namespace ddprun::slow {
@@ -17,12 +18,6 @@ using Json = nlohmann::json;
 using inspect::flag_in, inspect::list_in, inspect::number_in, inspect::text_in;
 
 constexpr std::int64_t k_farthest = 1'800'000'000;  // microseconds from the base: fits into an int
-
-// Returns "all_reduce" of "gloo:all_reduce", "_allgather_base" of "nccl:_allgather_base".
-std::string operation_of(const Json& entry) {
-  const std::string name = text_in(entry, "profiling_name");
-  return name.substr(name.find(':') + 1);
-}
 
 Role role_of(const Json& entry, const std::string& operation) {
   if (flag_in(entry, "is_p2p")) return Role::sends;
@@ -49,11 +44,6 @@ int index_of(std::vector<std::string>& groups, const std::string& name) {
   const auto index = std::ranges::find(groups, name) - groups.begin();
   if (std::cmp_equal(index, groups.size()) && groups.size() < k_most_groups) groups.push_back(name);
   return static_cast<int>(index);
-}
-
-std::string group_of(const Json& entry) {
-  const Json& group = list_in(entry, "process_group");
-  return !group.empty() && group[0].is_string() ? group[0].get<std::string>() : "";
 }
 
 void describe_rank(OrderedFields& fields, RankTrace& rank) {
@@ -93,10 +83,10 @@ void add_flight_record(NodeTrace& node, int rank, std::string_view text) {
   if (node.base == 0) node.base = number_in(*entries.front(), "time_created_ns") / 1000 - k_farthest / 2;
   RankTrace trace{rank, {}};
   for (const Json* const each : entries) {
-    const std::string operation = operation_of(*each);
+    const std::string operation = inspect::operation_in(*each);
     const Role role = role_of(*each, operation);
     const std::int64_t at = number_in(*each, "time_created_ns") / 1000 - node.base;
-    const int group = index_of(node.groups, group_of(*each));
+    const int group = index_of(node.groups, inspect::process_group_in(*each));
     if (at < 0 || at > k_farthest || std::cmp_equal(group, k_most_groups)) continue;
     trace.entries.push_back({group, static_cast<int>(role),
                              number_in<int>(*each, role == Role::sends ? "p2p_seq_id" : "collective_seq_id"),

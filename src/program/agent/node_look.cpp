@@ -42,8 +42,6 @@ void NodeLook::ask(const std::function<std::string()>& question, const char* pur
   }
 }
 
-void NodeLook::end_query() { query_.reset(); }
-
 void NodeLook::look() {
   probes::CheckedNode checked;
   checked.workers = plans_.node->local_world_size;
@@ -55,7 +53,7 @@ void NodeLook::look() {
 }
 
 void NodeLook::note(const std::string& answer) {
-  end_query();
+  query_.reset();
   std::vector<check::Finding> faults;
   try {
     if (!answer.empty())
@@ -105,7 +103,7 @@ void NodeLook::look_at_memory() {
 }
 
 void NodeLook::note_memory(const std::string& answer) {
-  end_query();
+  query_.reset();
   std::vector<check::GpuMemory> held;
   try {
     if (!answer.empty())
@@ -141,7 +139,7 @@ void NodeLook::when_known(std::function<void(const std::optional<check::Finding>
 void NodeLook::give_up() {
   if (!busy_) return;
   timer_.cancel();
-  end_query();
+  query_.reset();
   settle({});
 }
 
@@ -150,7 +148,7 @@ void NodeLook::end() {
   finding_.reset();
   busy_ = false;
   timer_.cancel();
-  end_query();
+  query_.reset();
 }
 
 }  // namespace ddprun::agent

@@ -45,7 +45,6 @@ class NodeLook {
  private:
   using Note = void (NodeLook::*)(const std::string& answer);
   void ask(const std::function<std::string()>& question, const char* purpose, Note then);
-  void end_query();
   void look();
   void note(const std::string& answer);
   std::vector<std::string> gpus_of_workers() const;

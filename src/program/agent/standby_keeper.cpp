@@ -79,15 +79,13 @@ void StandbyKeeper::note_start(std::size_t worker) {
 
 void StandbyKeeper::end_attempt() {
   timer_.cancel();
-  end_query();
+  query_.reset();
 }
 
 void StandbyKeeper::end() {
   end_attempt();
   if (workers::Standbys* const standbys = workers_.standbys()) standbys->end();
 }
-
-void StandbyKeeper::end_query() { query_.reset(); }
 
 void StandbyKeeper::wait_for_look() {
   net::call_at(timer_, plan_.next_look(os::now()), [this] { look(); });
@@ -98,7 +96,7 @@ void StandbyKeeper::look() {
     query_ = std::make_unique<probes::ChildQuery>(
         context_, os::capture_modules_in_child(workers_.places().doors.workers), os::k_most_modules_text,
         k_modules_limit, [this](const std::string& answer, bool) {
-          end_query();
+          query_.reset();
           note_modules(os::parse_modules(answer));
           wait_for_look();
         });

@@ -49,7 +49,6 @@ class StandbyKeeper {
   void note_ready(std::size_t worker);
   void give_up(std::size_t worker, const std::string& why);
   void tell_end(std::size_t worker, const std::string& why) const;
-  void end_query();
 
   boost::asio::io_context& context_;
   const Plans& plans_;

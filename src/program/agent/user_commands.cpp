@@ -43,7 +43,7 @@ void CommandLook::begin(const rendezvous::Stop& stop, bool failed_here) {
 }
 
 void CommandLook::note(const supervise::CommandVerdict& verdict) {
-  drop_query();
+  query_.reset();
   const std::string& host = plans_.node->host;
   if (question_.why == supervise::CheckFor::failure) keep(verdict.output);
   if (verdict.fitness == supervise::Fitness::unknown && !std::exchange(warned_, true))
@@ -80,17 +80,15 @@ void CommandLook::when_known(std::function<void(const std::optional<check::Findi
 }
 
 void CommandLook::give_up() {
-  drop_query();
+  query_.reset();
   settle();
 }
 
 void CommandLook::end() {
   done_ = nullptr;
   finding_.reset();
-  drop_query();
+  query_.reset();
 }
-
-void CommandLook::drop_query() { query_.reset(); }
 
 // Returns what went wrong; empty: nothing.
 std::string OnFailure::run(const std::string& event, const std::string& report) const {

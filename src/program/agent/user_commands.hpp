@@ -41,7 +41,6 @@ class CommandLook {
   void note(const supervise::CommandVerdict& verdict);
   void keep(const std::string& output) const;
   void settle();
-  void drop_query();
 
   boost::asio::io_context& context_;
   const Plans& plans_;
