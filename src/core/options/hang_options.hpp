@@ -30,6 +30,7 @@ struct HangOptions {
   std::optional<Sourced<Milliseconds>> exit_barrier{};  // --exit-barrier-timeout
   std::optional<Sourced<Milliseconds>> stacks_every{};  // --stacks-every; nullopt: no dumps
   std::optional<SlowNotice> slow{};                     // --slow-notice; nullopt: off
+  Sourced<OnSlow> on_slow = by_default(OnSlow::report);  // --on-slow
 };
 
 }  // namespace ddprun::options

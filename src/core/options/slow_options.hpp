@@ -1,12 +1,18 @@
-// Options for ranks that the others wait for: --slow-notice as a value.
+// Options for ranks that the others wait for: --slow-notice and --on-slow as values.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 
 #include "base/duration.hpp"
 
 namespace ddprun::options {
+
+enum class OnSlow { report, replace, replace_at_restart };  // --on-slow
+inline std::string_view name_of(OnSlow action) {
+  return std::array{"report", "replace", "replace-at-restart"}.at(static_cast<std::size_t>(action));
+}
 
 struct SlowNotice {
   double share = 0.1;  // share of the window in which the others waited

@@ -65,10 +65,9 @@ struct CoordinatorSettings {
   int store_fan_out = 0;        // children of each relay to the store that this process serves; 0: no relays
   bool connects = false;        // workers are expected to connect to the store, and on_connections is told
   Milliseconds grace{30000};    // grace period of the workers, for messages
-  options::HangOptions hang{};  // answer to a hang
-  std::optional<options::SlowNotice> slow{};  // when a slow rank is told; nullopt: never
-  std::string program;                        // program of the workers, as in Failure
-  std::optional<plan::ExpectedNodes> nodes;   // to compare with where the agents are
+  options::HangOptions hang{};  // answer to a hang and to a slow rank
+  std::string program;          // program of the workers, as in Failure
+  std::optional<plan::ExpectedNodes> nodes;  // to compare with where the agents are
 };
 
 }  // namespace ddprun::rendezvous

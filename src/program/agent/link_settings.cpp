@@ -174,7 +174,6 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   if (node.options.store == options::StoreHost::agent && settings.announcement.relay_port > 0)
     settings.coordinator.store_fan_out = node.options.store_tree.fan_out;
   settings.coordinator.hang = node.options.hang;
-  settings.coordinator.slow = node.options.hang.slow;
   if (!node.options.command.empty()) settings.coordinator.program = node.options.command.front();
   settings.coordinator.grace = node.options.shutdown_timeout.value;
   settings.coordinator.max_restarts = node.options.max_restarts.value;

@@ -125,6 +125,12 @@ constexpr OptionEntry k_failures[] = {
           require(draft.hang.slow || given.value == "off", given, "is no share of a time",
                   "give a share from 1% to 99%, as in 15% or 15%/10m, or off");
         }),
+    word_value(
+        "on-slow", "ACTION", "report replace replace-at-restart", own, failures,
+        "action after --slow-notice: report, or replace the rank's node by a spare, with a restart at once "
+        "or at "
+        "the next one (default: report)",
+        [](Draft& draft, const Given& given) { draft.hang.on_slow = enum_from<options::OnSlow>(given); }),
     value(
         "exit-barrier-timeout", "TIME", own, failures,
         "how long the other ranks may run after one has exited with 0; then --on-hang applies (default: off)",

@@ -28,6 +28,7 @@ constexpr Requirement k_refused[] = {
 
 constexpr Requirement k_without_effect[] = {
     {"on-hang", {"hang-timeout", "exit-barrier-timeout"}, "add --hang-timeout auto"},
+    {"on-slow", {"slow-notice"}, "add --slow-notice 10%"},
     {"standby-memory", {"standby"}, "add --standby"},
     {"stage-to", {"stage"}, "add --stage PATH"},
     {"stage-keep", {"stage"}, "add --stage PATH"},

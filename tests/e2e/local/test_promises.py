@@ -100,6 +100,7 @@ OPTIONS = {
     "--exit-barrier-timeout": (["--exit-barrier-timeout", "0", *TRUE], "is below one second"),  # test_hangs.py
     "--stacks-every": (["--stacks-every", "1m", *TRUE], "--stacks-every requires --logs"),  # test_hangs.py
     "--slow-notice": (["--slow-notice", "10", *TRUE], "is no share of a time"),  # test_slow_ranks.py
+    "--on-slow": (["--slow-notice", "10%", "--spares", "1", "--on-slow", "replce", *TRUE], "did you mean replace?"),
     "--no-inspect": (["--no-inspect", "--print-config"], "no-inspect"),  # test_inspection.py
     "--signal-before-end": (["--signal-before-end", "NONE@1", *TRUE], "is not SIGNAL@TIME"),  # slurm/test_time_limits.py
     "--requeue": (["--requeue=x", *TRUE], "is not a number of times"),  # slurm/test_time_limits.py

@@ -11,7 +11,7 @@ namespace {
 CoordinatorSettings slow_after(std::chrono::milliseconds window) {
   CoordinatorSettings chosen = settings(2);
   chosen.record = true;
-  chosen.slow = options::SlowNotice{0.1, window};
+  chosen.hang.slow = options::SlowNotice{0.1, window};
   return chosen;
 }
 
@@ -79,6 +79,54 @@ TEST_CASE("a slow rank is looked at, and told once") {
   CHECK(play.all<ShowNotice>()[0].notice.hint.find("--drain n2") != std::string::npos);
   while (number < 60) look(play, ++number);
   CHECK(play.all<ShowNotice>().size() == 1);
+}
+
+namespace {
+
+// Two nodes train and one waits; the notice of rank 3, on the second one, has been told.
+Play with_slow_node(options::OnSlow action, int spares) {
+  CoordinatorSettings chosen = slow_after(10s);
+  chosen.agents = 2 + spares;
+  chosen.peers = {"n1", "n2", "n3"};
+  chosen.peers.resize(static_cast<std::size_t>(chosen.agents));
+  chosen.elastic = ElasticNodes{2, spares, 30s, options::Grow::now};
+  chosen.hang.on_slow = sourced(action, "--on-slow");
+  Play play(chosen);
+  play.run();
+  int number = 0;
+  while (play.sent<StatusQuestion>().empty() && number < 30) look(play, ++number);
+  const int question = play.sent<StatusQuestion>().at(0).second.question;
+  for (const int agent : {0, 1}) play.say(agent, status_of(agent, question));
+  return play;
+}
+
+}  // namespace
+
+TEST_CASE("--on-slow replace gives the ranks of a slow rank's node to a spare") {
+  Play play = with_slow_node(options::OnSlow::replace, 1);
+  REQUIRE(play.all<ShowNotice>().size() == 1);
+  CHECK(play.all<ShowNotice>()[0].notice.what.ends_with("; a spare takes the place of its node"));
+  REQUIRE(play.sent<Stop>().size() == 2);
+  play.log.clear();
+  for (const int agent : {0, 1}) play.say(agent, Stopped{{0}, {}});
+  play.store_ready(1);
+  std::vector<int> starts;
+  for (const auto& [agent, start] : play.sent<Start>()) starts.push_back(agent);
+  CHECK(starts == std::vector<int>{0, 2});
+}
+
+TEST_CASE("--on-slow replace-at-restart waits for a restart that has another reason") {
+  Play play = with_slow_node(options::OnSlow::replace_at_restart, 1);
+  CHECK(play.sent<Stop>().empty());
+  REQUIRE(play.all<ShowNotice>().size() == 1);
+  CHECK(play.all<ShowNotice>()[0].notice.what.ends_with("takes the place of its node at the next restart"));
+}
+
+TEST_CASE("without a spare a slow rank's node stays, and that is said") {
+  Play play = with_slow_node(options::OnSlow::replace, 0);
+  CHECK(play.sent<Stop>().empty());
+  REQUIRE(play.all<ShowNotice>().size() == 1);
+  CHECK(play.all<ShowNotice>()[0].notice.what.ends_with("; no spare can take the place of its node"));
 }
 
 TEST_CASE("--status has the share of each rank and the period of a step") {

@@ -37,7 +37,7 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
       alone_due_(now + k_alone_for),
       status_since_(now),
       status_due_(now + std::chrono::seconds(1)),
-      slow_(settings_.slow),
+      slow_(settings_.hang.slow),
       policy_(settings_.max_restarts, settings_.restarts, settings_.time_limit) {
   if (settings_.takeover) {
     takeover_.emplace();

@@ -95,7 +95,8 @@ class Coordinator {
   void handle(ConnectionId connection, const ProfilePart& part, TimePoint now);
   void handle(ConnectionId connection, const ClockQuestion& question, TimePoint now);
   void handle(ConnectionId connection, const CollectivesSeen& seen, TimePoint now);
-  void tell_slow(const status::JobStatus& job);
+  void tell_slow(const status::JobStatus& job, TimePoint now);
+  std::string replace_slow(int rank, TimePoint now);
   RestartReply judge_request(const std::string& host, const std::vector<AgentIndex>& places) const;
   void drain(const std::vector<AgentIndex>& places, const std::string& sender, TimePoint now);
   void part_with(AgentIndex agent, const std::string& sentence, TimePoint now, bool drained = false);

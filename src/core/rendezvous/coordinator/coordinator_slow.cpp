@@ -1,4 +1,6 @@
 // Ranks that the others wait for: seen by their agents, judged here by what all have seen.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -46,14 +48,32 @@ void Coordinator::handle(ConnectionId connection, const CollectivesSeen& seen, T
 }
 
 // Tells of the slow rank once it is seen where it is while the others wait, or after some looks.
-void Coordinator::tell_slow(const status::JobStatus& job) {
+void Coordinator::tell_slow(const status::JobStatus& job, TimePoint now) {
   if (state_ != State::running || !slow_.due) return;
-  const auto notice = status::describe_slow(job, *slow_.due, settings_.slow->window);
+  auto notice = status::describe_slow(job, *slow_.due, settings_.hang.slow->window);
   if (notice && !notice->seen_late && ++slow_.places < SlowRanks::k_most_places) return;
   slow_.due.reset();
   if (!notice) return;
+  notice->what += replace_slow(notice->worker.rank, now);
   record(told::slow(attempt_, *notice));
   actions_.push_back(ShowNotice{{notice->what, notice->hint}});
+}
+
+// Gives the ranks of a slow rank's node to a spare (--on-slow). Returns what follows, for the notice.
+std::string Coordinator::replace_slow(int rank, TimePoint now) {
+  using enum options::OnSlow;
+  const options::OnSlow action = settings_.hang.on_slow.value;
+  if (action == report) return {};
+  const auto& all = members_.participants();
+  const auto owner =
+      std::ranges::find_if(all, [&](AgentIndex agent) { return runs_rank(agent, GlobalRank{rank}); });
+  if (owner == all.end() || *owner == settings_.own)
+    return "; its node coordinates the job and is not replaced";
+  if (!members_.set_aside(*owner)) return "; no spare can take the place of its node";
+  if (action == replace_at_restart) return "; a spare takes the place of its node at the next restart";
+  changes_.push_back(fmt::format("{} is replaced, as its rank {} is slow", host_of(*owner), rank));
+  begin_stop({attempt_}, now);
+  return "; a spare takes the place of its node";
 }
 
 }  // namespace ddprun::rendezvous

@@ -57,7 +57,7 @@ void Coordinator::end_round(TimePoint now) {
   if (purpose == hang || purpose == early_exit) {
     judge_hang(job, purpose == early_exit, now);
   } else if (purpose == slow) {
-    tell_slow(job);
+    tell_slow(job, now);
   } else {
     for (const ConnectionId asker : status_round_.askers()) show_job(asker, job, purpose == stacks, actions_);
   }

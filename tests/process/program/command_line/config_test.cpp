@@ -167,6 +167,7 @@ const std::map<std::string, std::string> k_values{
     {"exit-barrier-timeout", R"("5m")"},
     {"stacks-every", R"("10m")"},
     {"slow-notice", R"("15%")"},
+    {"on-slow", R"("replace")"},
     {"signal-before-end", R"("USR1@120")"},
     {"requeue", "3"},
     {"check-command", R"("node-check")"},
