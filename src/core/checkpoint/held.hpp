@@ -22,10 +22,13 @@ struct Part {
 
 // What one agent has of the job's checkpoints, whole each time.
 struct Held {
-  std::vector<Part> parts;              // complete ones, sorted by (step, rank, replica)
-  std::optional<std::int64_t> flushed;  // step of the latest flush order whose parts it has written
+  std::vector<Part> parts;  // complete ones, sorted by (step, rank, replica)
+  // Step of the latest flush order of which it has written a part, and the ranks of those; nothing any more
+  // once an attempt starts from an older one.
+  std::optional<std::int64_t> flushed{};
+  std::vector<int> flushed_ranks{};
   // Newest complete step in the flush folder that it sees.
-  std::optional<std::int64_t> published;
+  std::optional<std::int64_t> published{};
   int published_world = 0;
   // Latest attempt that was begun here, and the step which it started from; -1: none. What was there before
   // it and is newer has gone already.

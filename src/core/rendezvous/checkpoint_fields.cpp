@@ -38,15 +38,15 @@ void describe_parts(Fields& fields, std::vector<checkpoint::Part>& parts) {
   }
 }
 
-void check_ranks(Fields& fields, const char* name, const std::vector<int>& ranks) {
+void describe_ranks(Fields& fields, const char* name, std::vector<int>& ranks, std::size_t limit) {
+  if (fields.has(name, !ranks.empty())) fields.value(name, ranks, limit);
   fields.check(std::ranges::all_of(ranks, [](int rank) { return rank <= k_last_rank; }), name,
                "are out of range");
 }
 
 void describe_holder(Fields& fields, checkpoint::Holder& holder) {
   fields.value("server", holder.server, describe_server);
-  fields.value("ranks", holder.ranks, options::k_max_workers);
-  check_ranks(fields, "ranks", holder.ranks);
+  describe_ranks(fields, "ranks", holder.ranks, k_max_parts);
 }
 
 }  // namespace
@@ -61,6 +61,7 @@ void describe_server(Fields& fields, staging::Server& server) {
 void describe_held(Fields& fields, checkpoint::Held& held) {
   describe_parts(fields, held.parts);
   fields.optional("flushed", held.flushed);
+  describe_ranks(fields, "flushed_ranks", held.flushed_ranks, k_max_parts);
   fields.optional("published", held.published);
   fields.optional("published_world", held.published_world, 0, k_max_processes);
   fields.unless(-1, "attempt", held.attempt);
@@ -82,10 +83,7 @@ void describe_order(Fields& fields, checkpoint::Order& order) {
   if (fields.has("complete", !order.complete.empty()))
     fields.value("complete", order.complete, k_max_kept, 0);
   fields.optional("flush", order.flush);
-  if (fields.has("flush_ranks", !order.flush_ranks.empty())) {
-    fields.value("flush_ranks", order.flush_ranks, k_max_parts);
-    check_ranks(fields, "flush_ranks", order.flush_ranks);
-  }
+  describe_ranks(fields, "flush_ranks", order.flush_ranks, k_max_parts);
   fields.optional("publish", order.publish);
   fields.optional("ending", order.ending);
 }
