@@ -124,6 +124,7 @@ class Agent {
   void handle(const rendezvous::ProfileRequest&) {}
   void handle(const rendezvous::ProfilePart&) {}
   void handle(const rendezvous::ClockReply&) {}
+  void handle(const rendezvous::CheckpointOrder&) {}
   void handle(const rendezvous::Roster& roster);
   void handle(const rendezvous::Start& start);
   void handle(const rendezvous::Standby&);

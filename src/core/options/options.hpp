@@ -16,6 +16,7 @@
 #include "facts/snapshot.hpp"
 #include "options/bind_choice.hpp"
 #include "options/check_options.hpp"
+#include "options/checkpoint_options.hpp"
 #include "options/container.hpp"
 #include "options/hang_options.hpp"
 #include "options/restart_options.hpp"
@@ -112,6 +113,7 @@ struct Options {
   output::OutputOptions output;
   CheckOptions check;
   StageOptions stage;
+  CheckpointOptions checkpoint;
 
   DryRun dry_run = DryRun::off;
   std::string picture_file;   // --dry-run=svg FILE.svg; empty: standard output

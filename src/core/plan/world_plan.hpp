@@ -53,9 +53,10 @@ struct Announcement {
   bool counted = false;      // `workers` follows from what this host has, not from a number of the user's
   std::string missing_gpus;  // VisibleDevices::missing
   int relay_port = 0;        // port at which relays to the store reach it; 0: none
-  std::string stage_door;    // address at which it serves copies (staging::Server); empty: none
-  int pid = 0;               // process number of this agent; 0: not known
-  int successor_port = 0;    // port at which it listens if it has to coordinate; 0: none
+  // Addresses at which it serves copies and checkpoints (staging::Server); empty: none.
+  std::string stage_door, checkpoint_door;
+  int pid = 0;                       // process number of this agent; 0: not known
+  int successor_port = 0;            // port at which it listens if it has to coordinate; 0: none
   allocation::NetworkPlace network;  // with --order; else nothing is known
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };

@@ -68,16 +68,9 @@ void describe_roster(Fields& fields, Roster& roster) {
   fields.optional("ending", roster.ending, describe_ending);
 }
 
-void describe_stage_source(Fields& fields, staging::Server& server) {
-  fields.value("host", server.host);
-  fields.value("door", server.door);
-  fields.value("addresses", server.addresses, k_max_addresses);
-  fields.check(std::ranges::all_of(server.addresses, is_address), "addresses", "are not numeric");
-}
-
 void describe_stage_sources(Fields& fields, std::vector<staging::Server>& sources) {
   if (fields.has("stage_sources", !sources.empty()))
-    fields.value("stage_sources", sources, k_max_stage_sources, describe_stage_source);
+    fields.value("stage_sources", sources, k_max_stage_sources, describe_server);
 }
 
 void describe_survivor(Fields& fields, Survivor& survivor) {
@@ -113,6 +106,7 @@ void describe(Fields& fields, Join& join) {
   fields.value("agents", join.agents);
   fields.optional("failure", join.failure, describe_launch_failure);
   fields.optional("survivor", join.survivor, describe_survivor);
+  fields.optional("checkpoints", join.checkpoints, describe_held);
 }
 
 void describe(Fields& fields, Probed& probed) {
@@ -147,6 +141,7 @@ void describe(Fields& fields, Stopped& stopped) {
   fields.optional("unfit", stopped.unfit);
   fields.optional("remedy", stopped.remedy);
   fields.optional("may_stay", stopped.may_stay);
+  fields.optional("checkpoints", stopped.checkpoints, describe_held);
 }
 
 void describe(Fields& fields, Stuck& stuck) { fields.value("attempt", stuck.attempt); }
@@ -223,6 +218,8 @@ void describe(Fields& fields, CollectivesSeen& seen) {
                 "is not a trace");
 }
 
+void describe(Fields& fields, CheckpointsHeld& message) { describe_held(fields, message.held); }
+
 // ---- both ways
 
 void describe(Fields& fields, ProfileRequest& request) {
@@ -293,6 +290,7 @@ void describe(Fields& fields, Start& start) {
   fields.value("assignment", start.assignment, describe_assignment);
   fields.optional("pause", start.pause, 0, k_longest_start_pause.count());
   describe_stage_sources(fields, start.stage_sources);
+  fields.optional("restore", start.restore, describe_restore);
 }
 
 void describe(Fields& fields, Standby& standby) { describe_stage_sources(fields, standby.stage_sources); }
@@ -321,6 +319,8 @@ void describe(Fields& fields, Finish& finish) {
   fields.value("report_here", finish.report_here);
   fields.optional("drained", finish.drained);
 }
+
+void describe(Fields& fields, CheckpointOrder& message) { describe_order(fields, message.order); }
 
 template <class Message>
 struct Kind {
@@ -351,7 +351,8 @@ constexpr std::tuple k_agent_kinds{Kind<Join>{"join", describe},
                                    Kind<ProfileRequest>{"profile_request", describe},
                                    Kind<ProfilePart>{"profile_part", describe},
                                    Kind<ClockQuestion>{"clock_question", describe},
-                                   Kind<CollectivesSeen>{"collectives_seen", describe}};
+                                   Kind<CollectivesSeen>{"collectives_seen", describe},
+                                   Kind<CheckpointsHeld>{"checkpoints", describe}};
 constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Probe>{"probe", describe},
                                          Kind<ClientQuestion>{"client_question", describe},
@@ -370,7 +371,8 @@ constexpr std::tuple k_coordinator_kinds{Kind<Refused>{"refused", describe},
                                          Kind<Look>{"look", describe},
                                          Kind<ProfileRequest>{"profile_request", describe},
                                          Kind<ProfilePart>{"profile_part", describe},
-                                         Kind<ClockReply>{"clock_reply", describe}};
+                                         Kind<ClockReply>{"clock_reply", describe},
+                                         Kind<CheckpointOrder>{"checkpoint_order", describe}};
 
 template <class Message, class Kinds>
 std::string encode_any(Message message, const Kinds& kinds) {

@@ -43,6 +43,7 @@ constexpr AgentRow k_agent_rows[] = {
     {"a part of a profile",    {taken,    taken,  taken,  taken,  taken,   late},  wrong},
     {"a question about the clock", {taken, taken,  taken,  taken,  taken,   late},  late},
     {"the collectives of its ranks", {wrong, wrong,  wrong,  taken,  taken,   late},  wrong},
+    {"its checkpoints",        {taken,    taken,  taken,  taken,  taken,   late},  wrong},
     // clang-format on
 };
 static_assert(std::size(k_agent_rows) == std::variant_size_v<AgentMessage>);
@@ -75,6 +76,7 @@ constexpr CoordinatorRow k_coordinator_rows[] = {
     {"a request for a profile",              {taken, taken,  taken, taken}},
     {"a part of a profile",                  {taken, taken,  taken, taken}},
     {"a reply about the clock",              {taken, taken,  taken, taken}},
+    {"an order about checkpoints",           {taken, taken,  taken, taken}},
     // clang-format on
 };
 static_assert(std::size(k_coordinator_rows) == std::variant_size_v<CoordinatorMessage>);

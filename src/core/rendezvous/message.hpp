@@ -15,6 +15,7 @@
 #include "base/ids.hpp"
 #include "events/event.hpp"
 #include "plan/world_plan.hpp"
+#include "rendezvous/checkpoint_messages.hpp"
 #include "rendezvous/client_questions.hpp"
 #include "rendezvous/lifeline.hpp"
 #include "rendezvous/profile_request.hpp"
@@ -53,6 +54,7 @@ struct Join {
   int agents = 1;       // number of agents that this one believes there are
   std::optional<LaunchFailure> failure{};
   std::optional<Survivor> survivor{};  // state kept from the same job under another coordinator
+  checkpoint::Held checkpoints{};      // kept by a job before, or under another coordinator
   friend bool operator==(const Join&, const Join&) = default;
 };
 
@@ -87,6 +89,7 @@ struct Stopped {
   std::vector<supervise::KilledRanks> killed{};
   std::string unfit{}, remedy{};  // finding that keeps this node from another attempt: "GPU 3: GPU is lost"
   bool may_stay = false;          // workers can run here where no other node is left
+  checkpoint::Held checkpoints{};
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
@@ -177,6 +180,7 @@ struct Start {
   plan::Assignment assignment;
   Milliseconds pause{0};  // longest pause between its Stopped and the next Start: --restart-backoff
   std::vector<staging::Server> stage_sources{};  // sources for a host that has no copies yet (--stage)
+  std::optional<checkpoint::Restore> restore{};  // nullopt: the workers begin anew
   friend bool operator==(const Start&, const Start&) = default;
 };
 
@@ -219,12 +223,14 @@ struct Finish {
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using AgentMessage = std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest,
-                                  ClientVerdict, Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion,
-                                  RosterTaken, Modules, Alive, lifeline::Output, RestartRequest, Looked,
-                                  ProfileRequest, ProfilePart, ClockQuestion, CollectivesSeen>;
-using CoordinatorMessage = std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown,
-                                        Roster, Start, Standby, Modules, AliveQuestion, Warn, Stop, Finish,
-                                        RestartReply, Look, ProfileRequest, ProfilePart, ClockReply>;
+using AgentMessage =
+    std::variant<Join, Probed, AttemptFailed, AttemptSucceeded, Stopped, Stuck, StopRequest, ClientVerdict,
+                 Happened, StatusAnswer, Quiet, EarlyExit, JobQuestion, RosterTaken, Modules, Alive,
+                 lifeline::Output, RestartRequest, Looked, ProfileRequest, ProfilePart, ClockQuestion,
+                 CollectivesSeen, CheckpointsHeld>;
+using CoordinatorMessage =
+    std::variant<Refused, Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Start, Standby,
+                 Modules, AliveQuestion, Warn, Stop, Finish, RestartReply, Look, ProfileRequest, ProfilePart,
+                 ClockReply, CheckpointOrder>;
 
 }  // namespace ddprun::rendezvous

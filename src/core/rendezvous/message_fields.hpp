@@ -17,6 +17,11 @@ void describe_further_failure(Fields& fields, supervise::Failure& failure);
 void check_is_failure(Fields& fields, const supervise::Failure& failure);
 void describe_cause(Fields& fields, supervise::Cause& cause);
 
+void describe_server(Fields& fields, staging::Server& server);
+void describe_held(Fields& fields, checkpoint::Held& held);
+void describe_restore(Fields& fields, checkpoint::Restore& restore);
+void describe_order(Fields& fields, checkpoint::Order& order);
+
 void describe_announcement(Fields& fields, plan::Announcement& announcement);
 void describe_assignment(Fields& fields, plan::Assignment& assignment);
 

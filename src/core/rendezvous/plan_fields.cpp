@@ -132,6 +132,7 @@ void describe_announcement(Fields& fields, plan::Announcement& announcement) {
   describe_local_workers(fields, announcement.local_workers);
   fields.optional("host_timeout", announcement.host_timeout, 1);
   fields.optional("stage_door", announcement.stage_door);
+  fields.optional("checkpoint_door", announcement.checkpoint_door);
   fields.optional("successor_port", announcement.successor_port, 1, k_highest_port);
   fields.optional("pid", announcement.pid, 1);
   fields.optional("relay_port", announcement.relay_port, 1, k_highest_port);

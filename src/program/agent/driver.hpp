@@ -76,6 +76,7 @@ class Driver {
   void handle(const rendezvous::ProfileRequest& request) { profiles_.take(request); }
   void handle(const rendezvous::ProfilePart& part) { profiles_.note(part); }
   void handle(const rendezvous::ClockReply& reply) { traces_.note(reply); }
+  void handle(const rendezvous::CheckpointOrder&) {}
   void handle(const rendezvous::Roster& roster) { link_.note(roster); }
   void handle(const rendezvous::Start& start);
   void on_staged();

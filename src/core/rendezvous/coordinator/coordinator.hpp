@@ -95,6 +95,7 @@ class Coordinator {
   void handle(ConnectionId connection, const ProfilePart& part, TimePoint now);
   void handle(ConnectionId connection, const ClockQuestion& question, TimePoint now);
   void handle(ConnectionId connection, const CollectivesSeen& seen, TimePoint now);
+  void handle(ConnectionId, const CheckpointsHeld&, TimePoint) {}
   void tell_slow(const status::JobStatus& job);
   RestartReply judge_request(const std::string& host, const std::vector<AgentIndex>& places) const;
   void drain(const std::vector<AgentIndex>& places, const std::string& sender, TimePoint now);

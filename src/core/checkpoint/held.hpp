@@ -1,0 +1,70 @@
+// What is known of the checkpoints that nodes keep in memory (--checkpoint-memory), as values.
+// Words: a step's checkpoint is complete once each rank of its world has saved its part; a replica is a
+// part's copy on another node. Steps are numbers of the training, from 0 on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "staging/tree.hpp"
+
+namespace ddprun::checkpoint {
+
+struct Part {
+  std::int64_t step = 0;
+  int rank = 0;
+  int world = 0;  // ranks of its step
+  std::uint64_t bytes = 0;
+  bool replica = false;
+  friend bool operator==(const Part&, const Part&) = default;
+};
+
+// What one agent has of the job's checkpoints, whole each time.
+struct Held {
+  std::vector<Part> parts;  // complete ones, sorted by (step, rank, replica)
+  // Step of the latest flush order of which it has written a part, and the ranks of those; nothing any more
+  // once an attempt starts from an older one.
+  std::optional<std::int64_t> flushed{};
+  std::vector<int> flushed_ranks{};
+  // Newest complete step in the flush folder that it sees.
+  std::optional<std::int64_t> published{};
+  int published_world = 0;
+  // Latest attempt that was begun here, and the step which it started from; -1: none. What was there before
+  // it and is newer has gone already.
+  int attempt = -1;
+  std::int64_t begun_from = -1;
+  friend bool operator==(const Held&, const Held&) = default;
+};
+
+// Agent that serves parts of a step; never the one that is told of it.
+struct Holder {
+  staging::Server server;  // `door` is Announcement::checkpoint_door
+  std::vector<int> ranks;
+  friend bool operator==(const Holder&, const Holder&) = default;
+};
+
+// What an attempt starts from. Each agent removes what is newer before it starts workers, and all that it has
+// where an attempt starts from nothing.
+struct Restore {
+  std::int64_t step = 0;
+  int world = 0;
+  bool from_flush = false;  // the flush folder has it too
+  bool own = true;          // else what the agent has itself is of another history, and is removed first
+  std::vector<Holder> holders{};
+  friend bool operator==(const Restore&, const Restore&) = default;
+};
+
+// What an agent is to do, whole each time; the same order twice changes nothing.
+struct Order {
+  std::optional<staging::Server> copy_from{};  // neighbour whose own parts it keeps replicas of
+  // Steps that are kept, newest first: older ones go, newer ones stay, and those between may make room.
+  std::vector<std::int64_t> complete{};
+  std::optional<std::int64_t> flush{};
+  std::vector<int> flush_ranks{};         // ranks whose parts of that step it writes to the flush folder
+  std::optional<std::int64_t> publish{};  // only to one agent: rename FOLDER/.step-N.partial once it is whole
+  bool ending = false;                    // Finish follows the flush, which may take minutes
+  friend bool operator==(const Order&, const Order&) = default;
+};
+
+}  // namespace ddprun::checkpoint
