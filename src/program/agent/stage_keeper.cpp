@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "console/log.hpp"
+#include "net/staging/sealed_door.hpp"
 #include "os/process/child_socket.hpp"
 #include "os/process/helper_child.hpp"
 #include "os/process/reaper.hpp"
@@ -24,7 +25,6 @@ namespace {
 
 constexpr int k_ports = 8;
 constexpr Milliseconds k_live{1000}, k_in_log{30000};
-constexpr int k_backlog = 64;
 constexpr int k_removal_limit = 60000;  // ms; what is left then, the next ddprun removes
 constexpr std::size_t k_frame_head = 9;
 
@@ -46,13 +46,10 @@ void StageKeeper::open_door() {
     ports = plan::make_port_sequence(plans_.node->rendezvous.key + "/stage", k_ports,
                                      {range->first, range->second});
   ports.push_back(0);
-  for (const int port : ports) {
-    listener_ = net::bind_port(port, k_backlog);
-    if (listener_.error != 0) continue;
-    door_ = fmt::format("{}/{}", listener_.port, os::make_random_id());
-    return;
-  }
-  console::say_detail("no port is free for sending staged files to other hosts");
+  const net::Door door = net::open_door(ports, os::make_random_id());
+  listener_ = door.listener;
+  door_ = door.text;
+  if (door_.empty()) console::say_detail("no port is free for sending staged files to other hosts");
 }
 
 void StageKeeper::begin(const std::vector<staging::Server>& sources) {

@@ -1,10 +1,12 @@
 #include "os/private_files.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 
 #include "os/fd.hpp"
 
@@ -18,6 +20,25 @@ int make_private_folder(const std::string& path) {
   const int error = errno;
   ::umask(before);
   return result == 0 ? 0 : error;
+}
+
+bool is_private_folder(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() &&
+         (status.st_mode & 077U) == 0;
+}
+
+void remove_below(const std::string& path, bool itself) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return;
+  if (!S_ISDIR(status.st_mode)) return void(::unlink(path.c_str()));
+  if ((status.st_mode & 0700U) != 0700U) ::chmod(path.c_str(), 0700);
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
+  while (const dirent* const each = folder ? ::readdir(folder.get()) : nullptr) {
+    const std::string name = each->d_name;
+    if (name != "." && name != "..") remove_below(path + "/" + name, true);
+  }
+  if (itself) ::rmdir(path.c_str());
 }
 
 int place_private_file(const std::string& path, const std::string& temporary, const std::string& text,

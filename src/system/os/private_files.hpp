@@ -10,6 +10,11 @@ namespace ddprun::os {
 // Makes it; 0, else errno, EEXIST where something of that name is there.
 int make_private_folder(const std::string& path);
 
+// Reports whether it is a folder of this user, and of no use to others.
+bool is_private_folder(const std::string& path);
+// Removes all below the path; a folder without write permission keeps what is in it.
+void remove_below(const std::string& path, bool itself);
+
 // Has `place` (link(2), rename(2)) give the name `path` to a file with this text that is on the disk under
 // `temporary`, which is no name of anything then. 0, else errno.
 int place_private_file(const std::string& path, const std::string& temporary, const std::string& text,

@@ -1,10 +1,13 @@
 #include "net/staging/sealed_socket.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <utility>
 
+#include "base/text.hpp"
 #include "net/authenticator.hpp"
 
 namespace ddprun::net {
@@ -19,6 +22,19 @@ std::string SealedSocket::connect(const std::string& address, int port, const Pr
   socket_ = TimedSocket();
   const std::string problem = socket_.connect(address, port, k_connect);
   return problem.empty() ? shake_hands(proof) : problem;
+}
+
+std::string SealedSocket::connect(const staging::Server& server, const std::string& launch_key) {
+  const std::size_t slash = std::min(server.door.find('/'), server.door.size());
+  const auto port = parse_integer(server.door.substr(0, slash));
+  const Proof proof{launch_key, server.door.substr(std::min(slash + 1, server.door.size()))};
+  std::string why = server.host + " has no address";
+  for (const std::string& address : server.addresses) {
+    const std::string problem = connect(address, static_cast<int>(port.value_or(0)), proof);
+    if (problem.empty()) return {};
+    why = fmt::format("{} cannot be reached at {}: {}", server.host, address, problem);
+  }
+  return why;
 }
 
 void SealedSocket::take_over(TimedSocket connected, const rendezvous::SessionKeys& keys,
@@ -55,22 +71,27 @@ std::string SealedSocket::shake_hands(const Proof& proof) {
 }
 
 bool SealedSocket::send(StagePiece kind, std::string_view text) {
-  return socket_.write(out_->seal(static_cast<char>(kind) + std::string(text)), k_stage_silence);
+  plain_.assign(text);
+  plain_.push_back(static_cast<char>(kind));  // behind the text, which stays where it is when it is read
+  sealed_.clear();
+  out_->seal(plain_, sealed_);
+  return socket_.write(sealed_, k_stage_silence);
 }
 
 std::optional<SealedSocket::Piece> SealedSocket::receive() {
-  std::array<char, 65536> buffer;
+  received_.resize(k_stage_part);
   while (true) {
     auto next = in_->next();
     if (auto* const text = std::get_if<std::string>(&next)) {
       if (text->empty()) return std::nullopt;
-      const auto kind = static_cast<StagePiece>(text->front());
-      return Piece{kind, text->erase(0, 1)};
+      const auto kind = static_cast<StagePiece>(text->back());
+      text->pop_back();
+      return Piece{kind, std::move(*text)};
     }
     if (std::holds_alternative<rendezvous::CodecError>(next)) return std::nullopt;
-    const std::ptrdiff_t count = socket_.read_some(buffer.data(), buffer.size(), k_stage_silence);
+    const std::ptrdiff_t count = socket_.read_some(received_.data(), received_.size(), k_stage_silence);
     if (count <= 0) return std::nullopt;
-    in_->append({buffer.data(), static_cast<std::size_t>(count)});
+    in_->append({received_.data(), static_cast<std::size_t>(count)});
   }
 }
 

@@ -9,11 +9,12 @@
 #include "net/sealed_stream.hpp"
 #include "net/timed_socket.hpp"
 #include "rendezvous/handshake.hpp"
+#include "staging/tree.hpp"
 
 namespace ddprun::net {
 
-// Pieces of a conversation about copies (--stage). The one that wants a copy connects, and asks for one
-// thing:
+// Pieces of a conversation about copies (--stage), and likewise of one about checkpoints
+// (net/staging/shard_server.hpp). The one that wants a copy connects, and asks for one thing:
 //   M item            its list                 -> L bytes ..., E digest of nothing
 //   C item offset     its contents from there  -> D available bytes ..., E digest
 // Before and between them may come K (nothing new yet), and instead of the rest F (the sentence that says why
@@ -44,6 +45,8 @@ class SealedSocket {
   };
   // Connects. Returns an empty text, or the reason of a failure.
   std::string connect(const std::string& address, int port, const Proof& proof);
+  // Connects to the first of its addresses that answers; the server has a door.
+  std::string connect(const staging::Server& server, const std::string& launch_key);
   // Goes on after a handshake; `first` has come with its end.
   void take_over(TimedSocket connected, const rendezvous::SessionKeys& keys, std::string_view first);
 
@@ -60,6 +63,7 @@ class SealedSocket {
   TimedSocket socket_;
   std::optional<SealedWriter> out_;
   std::optional<SealedReader> in_;
+  std::string plain_, sealed_, received_;  // buffers
 };
 
 }  // namespace ddprun::net

@@ -80,17 +80,11 @@ bool StageClient::ask_each(const Talk& talk) {
 
 StageClient::Ended StageClient::connect(SealedSocket& socket) {
   const staging::Server& source = settings_.sources[current_];
-  const std::size_t slash = source.door.find('/');
-  const auto port = parse_integer(source.door.substr(0, slash));
   why_ = source.host + " sends no staged files";
-  if (!port || slash == std::string::npos) return Ended::refused;
-  const SealedSocket::Proof proof{settings_.launch_key, source.door.substr(slash + 1)};
-  for (const std::string& address : source.addresses) {
-    const std::string problem = socket.connect(address, static_cast<int>(*port), proof);
-    if (problem.empty()) return Ended::done;
-    why_ = fmt::format("{} cannot be reached at {}: {}", source.host, address, problem);
-  }
-  return Ended::lost;
+  const std::size_t slash = source.door.find('/');
+  if (slash == std::string::npos || !parse_integer(source.door.substr(0, slash))) return Ended::refused;
+  why_ = socket.connect(source, settings_.launch_key);
+  return why_.empty() ? Ended::done : Ended::lost;
 }
 
 StageClient::Ended StageClient::end_with(const std::optional<SealedSocket::Piece>& piece) {

@@ -1,28 +1,12 @@
 #include "net/staging/stage_server.hpp"
 
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <atomic>
-#include <boost/asio/io_context.hpp>
-#include <exception>
-#include <memory>
-#include <system_error>
-#include <thread>
-#include <utility>
 
-#include "net/agent_listener.hpp"
-#include "net/authenticator.hpp"
+#include "net/staging/sealed_door.hpp"
 
 namespace ddprun::net {
 
 namespace {
-
-struct Serving {
-  std::vector<StagedItem>& items;
-  OpenStaged open;
-  std::atomic<int> served = 0;
-};
 
 // Waits until `enough` holds; false when the other one does not listen any more, or there is a failure, which
 // it is told.
@@ -66,72 +50,23 @@ void serve_contents(const StagedItem& item, std::uint64_t offset, const OpenStag
   }
 }
 
-void converse(Serving& serving, SealedSocket& socket) {
+void converse(const std::vector<StagedItem>& items, const OpenStaged& open, SealedSocket& socket) {
   const auto asked = socket.receive();
   if (!asked) return;
   staging::Parts parts(asked->text);
   const std::uint64_t number = parts.number();
-  if (number >= serving.items.size()) return;
-  const StagedItem& item = serving.items[number];
+  if (number >= items.size()) return;
+  const StagedItem& item = items[number];
   if (asked->kind == StagePiece::list_wanted) return serve_list(item, socket);
   if (asked->kind != StagePiece::contents_wanted) return;
-  serve_contents(item, parts.number(), serving.open, socket);
-}
-
-// In its own thread.
-void serve_one(Serving& serving, SealedSocket socket) {
-  try {
-    converse(serving, socket);
-  } catch (const std::exception&) {  // the copy cannot be read, or what it said makes no sense
-  }
-  --serving.served;
-}
-
-// One that has proved itself; it asks another where this host serves enough or cannot start a thread.
-void admit(Serving& serving, AuthenticationResult agent) {
-  boost::system::error_code error;
-  agent.socket.native_non_blocking(true, error);
-  const int descriptor = agent.socket.release(error);
-  if (error) return;
-  SealedSocket socket;
-  socket.take_over(TimedSocket(descriptor), agent.keys, agent.text);
-  if (serving.served >= k_most_served) return void(socket.send(StagePiece::busy));
-  ++serving.served;
-  try {
-    std::thread([&serving, mine = std::move(socket)]() mutable {
-      serve_one(serving, std::move(mine));
-    }).detach();
-  } catch (const std::system_error&) {
-    --serving.served;
-  }
-}
-
-bool is_ipv6(int listener) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  return ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-         address.ss_family == AF_INET6;
+  serve_contents(item, parts.number(), open, socket);
 }
 
 }  // namespace
 
 void serve_staged(int listener, const SealedSocket::Proof& proof, std::vector<StagedItem>& items,
                   OpenStaged open) {
-  Serving serving{items, std::move(open)};
-  boost::asio::io_context context;
-  AgentListenerSettings settings;
-  settings.bound = BoundSocket{listener, 0, is_ipv6(listener), 0};
-  settings.launch_key = proof.launch_key;
-  settings.authenticator = make_key_authenticator(derive_key(rendezvous::ProofMethod::given, proof.secret),
-                                                  rendezvous::ProofMethod::given);
-  settings.handshake_limit = k_stage_handshake;
-  const auto door = std::make_shared<AgentListener>(
-      context, std::move(settings),
-      AgentListenerHooks{[&](AuthenticationResult agent) { admit(serving, std::move(agent)); },
-                         [](const std::string&, const std::string&) {},
-                         {}});
-  door->start();
-  context.run();
+  serve_sealed(listener, proof, k_most_served, [&](SealedSocket& socket) { converse(items, open, socket); });
 }
 
 }  // namespace ddprun::net

@@ -1,5 +1,4 @@
-// Sends copies of --stage to other agents, which connect to an AgentListener.
-// One thread for each agent that has proved itself, at most k_most_served.
+// Sends copies of --stage to other agents, which connect to a door (net/staging/sealed_door.hpp).
 #pragma once
 
 #include <cstdint>

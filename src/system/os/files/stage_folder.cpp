@@ -1,6 +1,5 @@
 #include "os/files/stage_folder.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -11,7 +10,6 @@
 
 #include <array>
 #include <cerrno>
-#include <memory>
 
 #include "base/text.hpp"
 #include "os/atomic_file.hpp"
@@ -50,26 +48,6 @@ std::string shared_kind(const std::string& path) {
     if (static_cast<std::uint64_t>(status.f_type) == kind.number) return kind.name;
   }
   return {};
-}
-
-bool is_own_private(const std::string& path) {
-  struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() &&
-         (status.st_mode & 077U) == 0;
-}
-
-// Removes all below the path; a folder without write permission keeps what is in it.
-void remove_below(const std::string& path, bool itself) {
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return;
-  if (!S_ISDIR(status.st_mode)) return void(::unlink(path.c_str()));
-  if ((status.st_mode & 0700U) != 0700U) ::chmod(path.c_str(), 0700);
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
-  while (const dirent* const each = folder ? ::readdir(folder.get()) : nullptr) {
-    const std::string name = each->d_name;
-    if (name != "." && name != "..") remove_below(path + "/" + name, true);
-  }
-  if (itself) ::rmdir(path.c_str());
 }
 
 bool lock(const Fd& folder, int how) { return ::flock(folder.get(), how | LOCK_NB) == 0; }
@@ -121,7 +99,7 @@ void StageFolder::leave(bool keep) {
   ::rmdir(above(path_).c_str());  // the last copy of all has gone
 }
 
-staging::PlaceFacts look_at_place(const std::string& place) {
+staging::PlaceFacts look_at_place(const std::string& place, const std::string& own_name) {
   staging::PlaceFacts facts{place, {}, 0, true};
   struct statvfs status {};
   if (::statvfs(place.c_str(), &status) != 0) {
@@ -138,11 +116,11 @@ staging::PlaceFacts look_at_place(const std::string& place) {
     facts.problem = "is not safe: " + why;
     return facts;
   }
-  const std::string own = place + "/" + staging::user_folder(::geteuid());
+  const std::string own = place + "/" + own_name;
   const int error = make_private_folder(own);
   if (error != 0 && error != EEXIST) facts.problem = "cannot be written to: " + describe_errno(error);
-  if (error == EEXIST && !is_own_private(own))
-    facts.problem = fmt::format("has a {} that others can change", staging::user_folder(::geteuid()));
+  if (error == EEXIST && !is_private_folder(own))
+    facts.problem = fmt::format("has a {} that others can change", own_name);
   return facts;
 }
 

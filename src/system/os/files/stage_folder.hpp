@@ -46,8 +46,9 @@ class StageFolder {
   Fd folder_;
 };
 
-// Returns the user's folder of copies at a place, made if it is missing, and facts about the place.
-staging::PlaceFacts look_at_place(const std::string& place);
+// Makes the user's folder `own` at a place if it is missing. Returns facts about the place.
+staging::PlaceFacts look_at_place(const std::string& place,
+                                  const std::string& own = staging::user_folder(::geteuid()));
 
 // Removes what nobody uses any more: what is not kept, and kept copies of `source` under another identity
 // than that of `copy`; with `all_kept` the other kept ones too, except `copy`.

@@ -1,0 +1,126 @@
+#include "checkpoints/flush_folder.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "os/private_files.hpp"
+#include "os/read_file.hpp"
+#include "os/system_failure.hpp"
+
+namespace ddprun::checkpoints {
+
+namespace {
+
+using checkpoint::File;
+using checkpoint::Manifest;
+
+std::string partial_folder(const std::string& path, Step step) {
+  return fmt::format("{}/.{}.partial", path, checkpoint::step_folder(step));
+}
+
+std::optional<Manifest> read_rank(const std::string& folder, int rank) {
+  const std::string path = folder + "/" + checkpoint::manifest_name(rank);
+  const auto text = os::read_own_file(path, checkpoint::k_longest_manifest);
+  try {
+    return text ? std::optional(checkpoint::parse_manifest(*text)) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// Returns the parts of all ranks; none if one is missing.
+std::map<int, Manifest> read_all(const std::string& folder) {
+  std::map<int, Manifest> parts;
+  for (int rank = 0; parts.empty() || rank < parts[0].world; ++rank) {
+    auto manifest = read_rank(folder, rank);
+    if (!manifest || (rank > 0 && manifest->world != parts[0].world)) return {};
+    parts.emplace(rank, std::move(*manifest));
+  }
+  return parts;
+}
+
+net::ShardClient::Got copy_file(const std::string& from, const File& file, const std::string& folder,
+                                bool durable) {
+  const os::OpenedOwnFile opened = os::open_own_file(from);
+  if (!opened.file || opened.stamp.bytes != file.bytes)
+    throw Error(fmt::format("{} is missing or has another length", printable(from)));
+  os::NewFile target(folder, file.name);
+  const auto hash = os::read_hashed(opened, [&](std::string_view part) { return target.write(part), true; });
+  if (!hash || (!file.blake2b.empty() && *hash != file.blake2b))
+    throw Error(printable(from) + " does not match its hash");
+  return {*hash, target.finish(durable)};
+}
+
+}  // namespace
+
+std::optional<FlushFolder::Published> FlushFolder::newest() const {
+  std::vector<Step> steps;
+  for (const std::string& name : os::list_folder(path_))
+    if (const auto step = checkpoint::parse_step(name)) steps.push_back(*step);
+  std::ranges::sort(steps, std::greater());
+  for (const Step step : steps)
+    if (const auto first = read_rank(path_ + "/" + checkpoint::step_folder(step), 0))
+      return Published{step, first->world};
+  return std::nullopt;
+}
+
+std::map<int, Manifest> FlushFolder::parts_of(Step step) const {
+  return path_.empty() ? std::map<int, Manifest>() : read_all(path_ + "/" + checkpoint::step_folder(step));
+}
+
+void FlushFolder::write(Step step, int rank, LocalParts& parts) const {
+  const std::string folder = partial_folder(path_, step);
+  auto manifest = parts.part(step, rank);
+  if (!manifest) throw Error(fmt::format("step {} of rank {} is not here any more", step, rank));
+  os::make_private_folder(path_);
+  if (const int error = os::make_step_folder(folder); error != 0)
+    throw os::system_failure("cannot create " + printable(folder), error);
+  for (File& file : manifest->files)
+    file.blake2b = copy_file(parts.find(step, file.name), file, folder, true).hash;
+  os::NewFile text(folder, checkpoint::manifest_name(rank));
+  text.write(checkpoint::render(*manifest));
+  text.finish(true);
+  os::sync_folder(folder);
+}
+
+void FlushFolder::publish(Step step) const {
+  const std::string partial = partial_folder(path_, step),
+                    whole = path_ + "/" + checkpoint::step_folder(step);
+  const std::map<int, Manifest> parts = read_all(partial);
+  std::map<std::string, std::uint64_t> wanted;
+  for (const auto& [rank, manifest] : parts) {
+    wanted[checkpoint::manifest_name(rank)] = 0;
+    for (const File& file : manifest.files) wanted[file.name] = file.bytes;
+  }
+  const auto files = os::list_own_files(partial);
+  std::size_t found = 0;
+  for (const os::StampedFile& file : files) {
+    const auto want = wanted.find(file.name);
+    if (want == wanted.end())  // of another attempt
+      ::unlink((partial + "/" + file.name).c_str());
+    else if (want->second == file.stamp.bytes || checkpoint::parse_manifest_name(file.name))
+      ++found;
+  }
+  if (parts.empty() || found < wanted.size())
+    throw Error(fmt::format("{} is not complete", printable(partial)));
+  if (::rename(partial.c_str(), whole.c_str()) != 0 && errno == ENOTEMPTY) {
+    os::remove_below(whole, true);  // what was flushed before was of another history
+    errno = ::rename(partial.c_str(), whole.c_str()) == 0 ? 0 : errno;
+  }
+  if (::access(whole.c_str(), F_OK) != 0)
+    throw os::system_failure("cannot create " + printable(whole), errno);
+  os::sync_folder(path_);
+}
+
+net::ShardClient::Got FlushFolder::copy(Step step, const File& file, const std::string& folder) const {
+  return copy_file(fmt::format("{}/{}/{}", path_, checkpoint::step_folder(step), file.name), file, folder,
+                   false);
+}
+
+}  // namespace ddprun::checkpoints

@@ -1,0 +1,38 @@
+// The folder that all nodes share and to which checkpoints are flushed (--checkpoint-flush).
+// FOLDER/.step-N.partial is filled by many agents; one of them renames it to FOLDER/step-N once it is whole.
+// A file system that hangs holds up whoever calls this.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoints/local_parts.hpp"
+#include "net/staging/shard_client.hpp"
+
+namespace ddprun::checkpoints {
+
+class FlushFolder {
+ public:
+  explicit FlushFolder(std::string path) : path_(std::move(path)) {}
+
+  struct Published {
+    Step step = 0;
+    int world = 0;
+  };
+  std::optional<Published> newest() const;  // complete step
+  // The parts of a complete step, by rank. Only what this user has written and no other can change.
+  std::map<int, checkpoint::Manifest> parts_of(Step step) const;
+  // These throw Error.
+  // Writes a rank's part, its manifest last, with hashes.
+  void write(Step step, int rank, LocalParts& parts) const;
+  void publish(Step step) const;
+  // Copies a file of a complete step into a folder. Returns its hash and stamp.
+  net::ShardClient::Got copy(Step step, const checkpoint::File& file, const std::string& folder) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace ddprun::checkpoints

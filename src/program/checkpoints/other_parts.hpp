@@ -1,0 +1,69 @@
+// Parts of checkpoints that other agents or the flush folder have: replicas of the neighbour's, and what a
+// worker reads of a step that is not here.
+//
+// What is copied lies in `replicas`, and is a part of this agent's once all its files and its manifest are
+// there.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "checkpoints/flush_folder.hpp"
+#include "checkpoints/local_parts.hpp"
+
+namespace ddprun::checkpoints {
+
+class OtherParts {
+ public:
+  // `rate`: bytes a second of replicas; 0: no limit.
+  OtherParts(LocalParts& parts, const FlushFolder& flush, std::string launch_key, std::uint64_t rate)
+      : parts_(parts), flush_(flush), launch_key_(std::move(launch_key)), rate_(rate) {}
+
+  void copy_from(const std::optional<staging::Server>& neighbour);
+  [[noreturn]] void copy_replicas();  // in a thread
+  void begin_attempt(const std::optional<checkpoint::Restore>& restore);
+  // For workers; these throw Error.
+  std::string files(Step step);  // checkpoint::render_parts of all ranks
+  void fetch(Step step, const std::string& name);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct Source {
+    checkpoint::Manifest manifest;
+    std::vector<staging::Server> servers;  // none: the flush folder
+  };
+  using Sources = std::map<int, Source>;  // by rank
+  // A file to copy, of the offer of that number.
+  struct Task {
+    std::size_t offer = 0;
+    checkpoint::File* file = nullptr;
+  };
+  net::ShardClient client(const staging::Server& server) const;
+  bool copy_step(const net::ShardClient& neighbour, std::vector<checkpoint::Offer> offers);
+  void pace(std::size_t bytes);
+  Sources find_sources(Step step);
+  Sources ask_holders(const checkpoint::Restore& restore) const;
+  void bring(Step step, const std::string& name);
+  net::ShardClient::Got copy_one(Step step, const Source& source, const checkpoint::File& file,
+                                 const std::string& folder) const;
+
+  LocalParts& parts_;
+  const FlushFolder& flush_;
+  std::string launch_key_;
+  std::uint64_t rate_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<staging::Server> neighbour_;
+  std::uint64_t neighbour_number_ = 0;
+  TimePoint next_{};  // when the rate permits another piece
+  std::optional<checkpoint::Restore> restore_;
+  std::map<Step, Sources> sources_;
+  std::set<std::string> busy_;  // what is brought now
+  std::map<std::string, LocalParts::Stamps> brought_;
+};
+
+}  // namespace ddprun::checkpoints

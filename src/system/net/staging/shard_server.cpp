@@ -1,0 +1,71 @@
+#include "net/staging/shard_server.hpp"
+
+#include <algorithm>
+
+#include "staging/manifest.hpp"
+
+namespace ddprun::net {
+
+namespace {
+
+bool send_list(SealedSocket& socket, const Shards::List& list) {
+  std::string_view rest = list.offers;
+  while (!rest.empty()) {
+    if (!socket.send(StagePiece::list, rest.substr(0, k_stage_part))) return false;
+    rest.remove_prefix(std::min(rest.size(), k_stage_part));
+  }
+  std::string version;
+  staging::put_number(version, list.version);
+  return socket.send(StagePiece::end, version);
+}
+
+void answer_list(const Shards& shards, staging::Parts& asked, SealedSocket& socket) {
+  const std::uint64_t known = asked.number(), step = asked.number();
+  if (step > 0) return void(send_list(socket, {0, shards.parts_of(static_cast<std::int64_t>(step) - 1)}));
+  while (true) {
+    const Shards::List list = shards.own_parts(known, k_stage_sign_of_life);
+    if (list.version != known) return void(send_list(socket, list));
+    if (!socket.send(StagePiece::keep_waiting)) return;
+  }
+}
+
+// Waits for the hash of a file; nullopt: there is none, which the other one is told.
+std::optional<std::string> wait_for_hash(const Shards& shards, const std::string& path, bool again,
+                                         SealedSocket& socket) {
+  while (true) {
+    const auto hash = shards.hash(path, std::exchange(again, false), k_stage_sign_of_life);
+    if (!hash) return socket.send(StagePiece::failed, "the file has changed or is damaged"), std::nullopt;
+    if (!hash->empty()) return hash;
+    if (!socket.send(StagePiece::keep_waiting)) return std::nullopt;
+  }
+}
+
+void answer_file(const Shards& shards, staging::Parts& asked, SealedSocket& socket) {
+  const auto step = static_cast<std::int64_t>(asked.number());
+  const bool again = asked.number() != 0;
+  const std::string path = shards.find(step, asked.text());
+  const os::OpenedOwnFile opened = os::open_own_file(path);
+  if (!opened.file) return void(socket.send(StagePiece::failed, "the file is not here"));
+  if (again && !wait_for_hash(shards, path, true, socket)) return;
+  std::string part;
+  for (std::uint64_t at = 0; at < opened.stamp.bytes; at += part.size()) {
+    if (!os::read_part(opened.file, at, k_stage_part, part))
+      return void(socket.send(StagePiece::failed, "the file has become shorter"));
+    if (!socket.send(StagePiece::contents, part)) return;
+  }
+  if (const auto hash = wait_for_hash(shards, path, false, socket)) socket.send(StagePiece::end, *hash);
+}
+
+}  // namespace
+
+void serve_shards(int listener, const SealedSocket::Proof& proof, const Shards& shards) {
+  serve_sealed(listener, proof, k_most_shard_readers, [&](SealedSocket& socket) {
+    const auto asked = socket.receive();
+    if (!asked) return;
+    staging::Parts parts(asked->text);
+    if (asked->kind == StagePiece::list_wanted) answer_list(shards, parts, socket);
+    if (asked->kind == StagePiece::contents_wanted) answer_file(shards, parts, socket);
+  });
+}
+
+}  // namespace ddprun::net
