@@ -76,7 +76,8 @@ std::string CoordinatorLink::coordinator_host() const {
 }
 
 OwnDoors CoordinatorLink::own_doors() const {
-  return {successor_socket_.port, failure_ ? 0 : parts_.local_store.listen(), parts_.stage_door};
+  return {successor_socket_.port, failure_ ? 0 : parts_.local_store.listen(), parts_.stage_door,
+          parts_.checkpoints.door()};
 }
 
 net::CoordinatorServiceSettings CoordinatorLink::coordinator_settings() const {

@@ -17,6 +17,7 @@
 #include "agent/link_settings.hpp"
 #include "agent/local_store.hpp"
 #include "agent/plans.hpp"
+#include "checkpoints/checkpoint_keeper.hpp"
 #include "facts/snapshot.hpp"
 #include "net/agent_link.hpp"
 #include "net/bound_socket.hpp"
@@ -42,6 +43,7 @@ class CoordinatorLink {
     supervise::AgentLifecycle& life;
     streams::OutputLink& output;
     const std::string& stage_door;
+    const checkpoints::CheckpointKeeper& checkpoints;
   };
   struct Hooks {
     std::function<net::StoreOpened(const rendezvous::OpenStore&)> open_store;

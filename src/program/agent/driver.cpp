@@ -107,8 +107,10 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       parting_timer_(context_),
       life_(plans_.node->host, own_failure(failure, plans_.node->host), limits_of(plans_.node->options)),
       stage_(context_, plans_, snapshot_, [this] { on_staged(); }),
+      checkpoints_(context_, make_checkpoint_settings(*plans_.node), checkpoint_hooks()),
       link_(context_,
-            {plans_, snapshot_, workers_, store_, local_store_, events_, life_, output_link_, stage_.door()},
+            {plans_, snapshot_, workers_, store_, local_store_, events_, life_, output_link_, stage_.door(),
+             checkpoints_},
             failure, link_hooks()),
       front_end_(context_, plans_,
                  {[this](const rendezvous::lifeline::Signal& signal) { on_told_signal(signal); },
@@ -205,12 +207,13 @@ int Driver::run() {
   watch_signals();
   front_end_.hold(snapshot_);
   if (only_tells_) limit_telling();
-  link_.join();
+  checkpoints_.when_first_known([this] { link_.join(); });
   status_.serve([this](bool stacks) { on_status_asked(stacks); });
   restarts_.serve();
   profiles_.serve();
   while (!context_.stopped()) run_handlers();
   stage_.end();
+  checkpoints_.end(plans_.node->options.checkpoint.keep && life_.exit_code() != 0);
   return life_.exit_code();
 }
 
@@ -448,7 +451,10 @@ void Driver::carry_out(const supervise::act::ReportRequest& action) {
 void Driver::carry_out(const supervise::act::ReportSuccess&) {
   life_.note_succeeded();
   workers_.end_attempt();
-  link_.send_if_linked(rendezvous::AttemptSucceeded{supervisor_.attempt()});
+  checkpoints_.when_settled([this, attempt = supervisor_.attempt()] {  // the last step is to be flushed
+    link_.send_if_linked(rendezvous::CheckpointsHeld{checkpoints_.held()});
+    link_.send_if_linked(rendezvous::AttemptSucceeded{attempt});
+  });
 }
 
 void Driver::carry_out(const supervise::act::ReportStopped&) { end_attempt(); }

@@ -26,6 +26,7 @@
 #include "agent/status_service.hpp"
 #include "agent/user_commands.hpp"
 #include "agent/warned_workers.hpp"
+#include "checkpoints/checkpoint_keeper.hpp"
 #include "event_loop/signal_watch.hpp"
 #include "os/clock.hpp"
 #include "os/process/answering_child.hpp"
@@ -76,10 +77,13 @@ class Driver {
   void handle(const rendezvous::ProfileRequest& request) { profiles_.take(request); }
   void handle(const rendezvous::ProfilePart& part) { profiles_.note(part); }
   void handle(const rendezvous::ClockReply& reply) { traces_.note(reply); }
-  void handle(const rendezvous::CheckpointOrder&) {}
+  void handle(const rendezvous::CheckpointOrder& message) { checkpoints_.take(message.order); }
   void handle(const rendezvous::Roster& roster) { link_.note(roster); }
   void handle(const rendezvous::Start& start);
   void on_staged();
+  void start_held();
+  bool begin_checkpoints(const rendezvous::Start& start);
+  checkpoints::CheckpointKeeper::Hooks checkpoint_hooks();
   void handle(const rendezvous::Standby& standby);
   void handle(const rendezvous::Modules& modules) { standbys_.note(modules); }
   void end_warm_up();
@@ -165,7 +169,8 @@ class Driver {
   supervise::AgentLifecycle life_;
   std::int64_t began_ = os::unix_milliseconds();
   StageKeeper stage_;
-  std::optional<rendezvous::Start> held_start_;  // start held back until the copies are there
+  std::optional<rendezvous::Start> held_start_;  // start held back until copies and checkpoints are there
+  checkpoints::CheckpointKeeper checkpoints_;
   CoordinatorLink link_;
   FrontEndLink front_end_;
   StatusService status_;

@@ -60,15 +60,17 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
       action.attempt,           endings_.further(told_failure_), endings_.stopped_ranks(),
       workers_.made_progress(), endings_.finished_ranks(),       endings_.finished_ago(),
       std::move(killed)};
-  when_looked([this, stopped](const std::optional<check::Finding>& finding) {
+  const auto tell = [this, stopped](const std::optional<check::Finding>& finding) {
     rendezvous::Stopped message = stopped;
+    message.checkpoints = checkpoints_.held();
     if (finding) {
       message.unfit = check::reason_of(*finding);
       message.remedy = finding->fix;
       message.may_stay = finding->mark != check::Mark::error;
     }
     link_.send(std::move(message));
-  });
+  };
+  checkpoints_.when_settled([this, tell] { when_looked(tell); });
 }
 
 // Calls back once both looks have ended, with the built-in one's finding before that of the command.
@@ -120,7 +122,7 @@ void Driver::carry_out(const supervise::life::WriteOutput& action) {
 void Driver::carry_out(const supervise::life::Rejoin&) {
   node_look_.end();
   command_look_.end();
-  boost::asio::post(context_, [this] { link_.rejoin(); });
+  checkpoints_.when_settled([this] { boost::asio::post(context_, [this] { link_.rejoin(); }); });
 }
 
 void Driver::carry_out(const supervise::life::GiveUpOutput&) {

@@ -22,9 +22,12 @@ void Driver::handle(const rendezvous::Start& start) {
     return stage_.begin(start.stage_sources);
   }
   if (!life_.accepts_start(workers_state())) return;
+  if (!begin_checkpoints(start)) return;
   try {
     plan::LaunchPlan plan = plan::finalise(plans_.node, start.assignment, snapshot_);
     plan.staged = stage_.mappings();
+    plan.checkpoints = {checkpoints_.folder(), checkpoints_.socket(), {}};
+    if (start.restore) plan.checkpoints.step = start.restore->step;
     plans_.attempt = std::make_shared<const plan::LaunchPlan>(std::move(plan));
   } catch (const Error& error) {
     return on_lost(error.what(), error.hint());
@@ -53,7 +56,30 @@ void Driver::handle(const rendezvous::Start& start) {
 
 void Driver::on_staged() {
   standbys_.note_staged(stage_.mappings());
+  start_held();
+}
+
+void Driver::start_held() {
   if (const auto start = std::exchange(held_start_, std::nullopt)) handle(*start);
+}
+
+// Removes what is newer than the step that the attempt starts from. False: this host's workers are held back
+// until their parts of it have come from other nodes.
+bool Driver::begin_checkpoints(const rendezvous::Start& start) {
+  std::vector<int> ranks;
+  for (const plan::RankAssignment& assigned : start.assignment.workers) ranks.push_back(assigned.rank.value);
+  const bool begun = checkpoints_.begin_attempt(
+      {start.assignment.attempt.value, start.assignment.world_size, start.restore, std::move(ranks)},
+      [this] { start_held(); });
+  if (!begun) held_start_ = start;
+  return begun;
+}
+
+checkpoints::CheckpointKeeper::Hooks Driver::checkpoint_hooks() {
+  return {[this](const checkpoint::Held& held) { link_.send_if_linked(rendezvous::CheckpointsHeld{held}); },
+          [this](const std::string& what, const std::string& hint) {
+            console::say_notice(fmt::format("on {}: {}", plans_.node->host, what), hint);
+          }};
 }
 
 // Shows notices that are new in this attempt: the expected plan may have been wrong about other agents of

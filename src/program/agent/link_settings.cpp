@@ -30,6 +30,7 @@ namespace {
 constexpr int k_successor_ports = 8;
 constexpr int k_relay_ports = 8;
 constexpr Milliseconds k_refusal_patience{30000};
+constexpr Milliseconds k_kill_margin{5000};   // between the default of the grace and the scheduler's SIGKILL
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
 net::LinkLimit link_limit(const options::Options& options, plan::RendezvousRole role) {
@@ -114,6 +115,7 @@ plan::Announcement make_announcement(const plan::NodeProposal& node, const facts
   self.successor_port = doors.successor_port;
   self.relay_port = doors.relay_port;
   self.stage_door = doors.stage;
+  self.checkpoint_door = doors.checkpoint;
   self.network = node.network.own;
   self.node = allocation::node_rank_of(node.allocation).value;
   if (node.allocation.numbered_by_launcher) self.launcher_rank = GlobalRank{node.allocation.task_rank.value};
@@ -146,6 +148,18 @@ plan::Announcement make_announcement(const plan::NodeProposal& node, const facts
   return self;
 }
 
+// What flushes at the end of a job has until its SIGKILL.
+std::optional<rendezvous::CheckpointSettings> checkpoints_of(const plan::NodeProposal& node) {
+  const options::CheckpointOptions& options = node.options.checkpoint;
+  if (!options.memory) return std::nullopt;
+  rendezvous::CheckpointSettings settings;
+  settings.flush = options.flush;
+  settings.flush_every = options.flush_every;
+  const facts::SchedulerTraits* const traits = facts::find_traits(node.allocation.scheduler.value);
+  if (traits != nullptr && traits->grace > Milliseconds{0}) settings.kill_after = traits->grace + k_kill_margin;
+  return settings;
+}
+
 net::CoordinatorServiceSettings make_coordinator_settings(
     const plan::NodeProposal& node, const facts::Snapshot& snapshot, plan::Announcement announcement,
     const std::optional<rendezvous::LaunchFailure>& failure, bool records) {
@@ -174,6 +188,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   if (node.options.store == options::StoreHost::agent && settings.announcement.relay_port > 0)
     settings.coordinator.store_fan_out = node.options.store_tree.fan_out;
   settings.coordinator.hang = node.options.hang;
+  settings.coordinator.checkpoints = checkpoints_of(node);
   if (!node.options.command.empty()) settings.coordinator.program = node.options.command.front();
   settings.coordinator.grace = node.options.shutdown_timeout.value;
   settings.coordinator.max_restarts = node.options.max_restarts.value;

@@ -27,7 +27,8 @@ std::vector<int> relay_ports(const plan::NodeProposal& node);
 struct OwnDoors {
   int successor_port = 0;
   int relay_port = 0;
-  std::string stage;  // Announcement::stage_door
+  std::string stage;       // Announcement::stage_door
+  std::string checkpoint;  // Announcement::checkpoint_door
 };
 
 plan::Announcement make_announcement(const plan::NodeProposal& node, const facts::Snapshot& snapshot,

@@ -131,6 +131,7 @@ void CoordinatorService::Impl::start() {
   join.announcement = settings_.announcement;
   join.failure = settings_.failure;
   join.survivor = settings_.survivor;
+  join.checkpoints = settings_.checkpoints;
   join.version = settings_.coordinator.version;
   join.agents = settings_.coordinator.agents;
   send(std::move(join));

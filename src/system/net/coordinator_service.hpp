@@ -23,6 +23,7 @@ struct CoordinatorServiceSettings {
   rendezvous::CoordinatorSettings coordinator;       // settings whose port is filled in here
   plan::Announcement announcement;                   // announcement of this process' agent
   std::optional<rendezvous::LaunchFailure> failure;  // failure of an agent that joins only to report it
+  checkpoint::Held checkpoints;                      // in this node's memory
   std::optional<rendezvous::Survivor> survivor;      // state received from the previous coordinator
   std::vector<int> ports;                            // the first free one is used; 0 is any
   std::optional<BoundSocket> bound;                  // used instead; it is closed in the end

@@ -283,6 +283,7 @@ void MemberService::Impl::join(AuthenticationResult result) {
   join.announcement = settings_.announcement;
   join.failure = settings_.failure;
   join.survivor = settings_.survivor;
+  join.checkpoints = settings_.checkpoints;
   join.version = settings_.version;
   reached_ = remote_address(result.socket);
   boost::system::error_code ignored;

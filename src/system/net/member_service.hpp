@@ -23,6 +23,7 @@ struct MemberServiceSettings {
   rendezvous::Authenticator authenticator;
   plan::Announcement announcement;
   std::optional<rendezvous::LaunchFailure> failure;  // failure of an agent that joins only to report it
+  checkpoint::Held checkpoints;                      // in this node's memory
   std::optional<rendezvous::Survivor> survivor;      // set if it looks for another coordinator of its job
   std::string version;
   int agents = 2;
