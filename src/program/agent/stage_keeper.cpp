@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "console/log.hpp"
+#include "event_loop/child_frames.hpp"
 #include "net/staging/sealed_door.hpp"
 #include "os/process/child_socket.hpp"
 #include "os/process/helper_child.hpp"
@@ -26,7 +27,6 @@ namespace {
 constexpr int k_ports = 8;
 constexpr Milliseconds k_live{1000}, k_in_log{30000};
 constexpr int k_removal_limit = 60000;  // ms; what is left then, the next ddprun removes
-constexpr std::size_t k_frame_head = 9;
 
 }  // namespace
 
@@ -90,13 +90,10 @@ void StageKeeper::read() {
 }
 
 void StageKeeper::take_frames() {
-  while (!settled_ && received_.size() >= k_frame_head) {
-    const std::uint64_t size = staging::Parts(std::string_view(received_).substr(1)).number();
-    if (received_.size() - k_frame_head < size) return;
-    const auto kind = static_cast<StageNews>(received_.front());
-    const std::string text = received_.substr(k_frame_head, size);
-    received_.erase(0, k_frame_head + size);
-    take(kind, text);
+  while (!settled_) {
+    const auto frame = event_loop::take_child_frame(received_);
+    if (!frame) return;
+    take(static_cast<StageNews>(frame->kind), frame->text);
   }
 }
 

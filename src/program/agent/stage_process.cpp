@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "event_loop/child_frames.hpp"
 #include "facts/memory_text.hpp"
 #include "net/staging/stage_client.hpp"
 #include "net/staging/stage_server.hpp"
@@ -66,9 +67,7 @@ class StageProcess {
 
  private:
   void tell(StageNews kind, std::string_view text) {
-    std::string frame(1, static_cast<char>(kind));
-    staging::put_text(frame, text);
-    os::write_whole(socket_, frame);
+    os::write_whole(socket_, event_loop::make_child_frame(static_cast<char>(kind), text));
   }
   void detail(const std::string& what) { tell(StageNews::detail, what); }
 

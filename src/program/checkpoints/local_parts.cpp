@@ -192,6 +192,18 @@ std::vector<Part> LocalParts::parts() const {
   return parts_;
 }
 
+bool LocalParts::wait_for_change(std::uint64_t& version, Milliseconds limit) {
+  Lock lock(mutex_);
+  const bool changed = changed_.wait_for(lock, limit, [&] { return version_ != version; });
+  version = version_;
+  return changed;
+}
+
+int LocalParts::attempt() const {
+  const Lock lock(mutex_);
+  return attempt_;
+}
+
 std::map<int, Manifest> LocalParts::parts_of(Step step) const {
   const Lock lock(mutex_);
   std::map<int, Manifest> parts;
@@ -265,7 +277,7 @@ net::Shards::List LocalParts::own_parts(std::uint64_t known, Milliseconds limit)
   std::vector<checkpoint::Offer> offers;
   for (const auto& [place, manifest] : seen_.parts)
     if (!std::get<bool>(place)) offers.push_back({std::get<Step>(place), std::get<int>(place), manifest});
-  return {version_, checkpoint::encode(offers)};
+  return {version_, checkpoint::encode(offers), attempt_};
 }
 
 net::Shards LocalParts::shards() {
@@ -288,7 +300,7 @@ void LocalParts::remove(const std::vector<Step>& steps, Lock& lock, bool wait) {
   for (const Step step : steps) {
     bytes += seen_.sizes[step];
     for (const bool replica : {false, true}) {
-      const std::string path = fmt::format("{}/.removed-{}", folder_, ++removals_);
+      const std::string path = fmt::format("{}/removed/{}", folder_, ++removals_);
       if (::rename(step_path(step, replica).c_str(), path.c_str()) == 0) gone.push_back(path);
     }
   }
@@ -307,9 +319,11 @@ void LocalParts::remove(const std::vector<Step>& steps, Lock& lock, bool wait) {
   lock.lock();
 }
 
-void LocalParts::begin_attempt(std::optional<Step> step, int world) {
+void LocalParts::begin_attempt(int attempt, std::optional<Step> step, int world) {
   Lock lock(mutex_);
+  attempt_ = attempt;
   world_ = world;
+  for (const std::string& path : handed_over_) ::unlink(path.c_str());
   handed_over_.clear();
   look_locked();
   std::vector<Step> newer;
@@ -385,13 +399,14 @@ void LocalParts::release(const void* owner) {
 
 // ---- parts of others
 
-void LocalParts::add_replica(Step step, int rank, const Manifest& manifest, const Stamps& stamps) {
+void LocalParts::add_replica(int attempt, const checkpoint::Offer& part, const Stamps& stamps) {
   const Lock lock(mutex_);
-  const std::string folder = step_path(step, true);
-  for (const File& file : manifest.files)
+  if (attempt != attempt_) return;
+  const std::string folder = step_path(part.step, true);
+  for (const File& file : part.manifest.files)
     if (const auto found = stamps.find(file.name); found != stamps.end())
       seen_.known[folder + "/" + file.name] = {found->second, file.blake2b, file.blake2b};
-  write_manifest(folder, rank, manifest);
+  write_manifest(folder, part.rank, part.manifest);
   look_locked();
 }
 

@@ -35,6 +35,8 @@ class LocalParts {
   // Looks at the folder. `ended`: no worker runs, so that a file without a manifest is whole.
   void look(bool ended = false);
   std::vector<checkpoint::Part> parts() const;
+  // Waits until parts() has changed since that version; false where it has not within the limit.
+  bool wait_for_change(std::uint64_t& version, Milliseconds limit);
   std::map<int, checkpoint::Manifest> parts_of(Step step) const;  // by rank, with the hashes that are known
   std::optional<checkpoint::Manifest> part(Step step, int rank) const;
   std::string find(Step step, const std::string& name) const;  // path of a file of a part; empty: none
@@ -43,7 +45,8 @@ class LocalParts {
   void wait_until_hashed();
 
   // Removes what is newer than the step, or all without one, and what was left unfinished.
-  void begin_attempt(std::optional<Step> step, int world);
+  void begin_attempt(int attempt, std::optional<Step> step, int world);
+  int attempt() const;
   void keep_complete(const std::vector<Step>& steps);  // Order::complete
   std::vector<Step> complete() const;
 
@@ -52,9 +55,9 @@ class LocalParts {
   std::string reserve(const void* owner, std::uint64_t bytes, Milliseconds wait);
   void release(const void* owner);
 
-  // Adds a replica whose files are there, and what is known of them.
+  // Adds a replica whose files are there, and what is known of them; not if it is of an attempt before.
   using Stamps = std::map<std::string, os::FileStamp>;
-  void add_replica(Step step, int rank, const checkpoint::Manifest& manifest, const Stamps& stamps);
+  void add_replica(int attempt, const checkpoint::Offer& part, const Stamps& stamps);
   // Gives a worker a file of another agent's part: a second name of the replica. Throws Error.
   void hand_over(Step step, const std::string& name, const std::string& file);
   bool has_handed_over(Step step, const std::string& name) const;
@@ -110,7 +113,7 @@ class LocalParts {
   std::map<const void*, std::uint64_t> reserved_;
   std::uint64_t other_before_ = 0;  // Seen::other when the first of them was made
   std::uint64_t removing_ = 0;      // bytes
-  int removals_ = 0, world_ = 0;
+  int removals_ = 0, world_ = 0, attempt_ = -1;
   std::set<std::string> handed_over_, noticed_;
 };
 

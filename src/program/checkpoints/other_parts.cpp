@@ -67,11 +67,15 @@ void OtherParts::copy_replicas() {
     bool again = false;
     try {
       net::ShardClient::List list = neighbour.get_own_parts(version);
-      version = list.version;
+      const int attempt = parts_.attempt();
+      // What it has saved in an attempt before would be taken for what it saves in this one.
+      again = list.attempt < attempt;
+      if (!again) version = list.version;
+      if (again) list.offers.clear();
       auto offers = checkpoint::parts_to_copy(list.offers, parts_.parts(), parts_.complete());
       if (!offers.empty()) {
         version = 0;  // there may be older ones
-        again = !copy_step(neighbour, std::move(offers));
+        again = !copy_step(neighbour, std::move(offers), attempt);
       }
     } catch (const Error&) {
       again = true;
@@ -92,7 +96,7 @@ void OtherParts::pace(std::size_t bytes) {
 }
 
 // Copies parts of one step; false if one could not be.
-bool OtherParts::copy_step(const net::ShardClient& neighbour, std::vector<Offer> offers) {
+bool OtherParts::copy_step(const net::ShardClient& neighbour, std::vector<Offer> offers, int attempt) {
   const Step step = offers.front().step;
   const std::string folder = parts_.step_path(step, true);
   os::make_step_folder(folder);
@@ -117,7 +121,7 @@ bool OtherParts::copy_step(const net::ShardClient& neighbour, std::vector<Offer>
     }
   });
   for (std::size_t i = 0; i < offers.size(); ++i) {
-    if (!failed[i]) parts_.add_replica(step, offers[i].rank, offers[i].manifest, stamps[i]);
+    if (!failed[i]) parts_.add_replica(attempt, offers[i], stamps[i]);
     parts_.release(&offers[i]);
   }
   return std::ranges::none_of(failed, [](const std::atomic<bool>& each) { return each.load(); });
@@ -233,6 +237,7 @@ net::ShardClient::Got OtherParts::copy_one(Step step, const Source& source, cons
 
 // Copies a file into the replicas, and makes a part of them that is whole now known.
 void OtherParts::bring(Step step, const std::string& name) {
+  const int attempt = parts_.attempt();
   for (const auto& [rank, source] : find_sources(step)) {
     const auto file = std::ranges::find(source.manifest.files, name, &File::name);
     if (file == source.manifest.files.end()) continue;
@@ -249,11 +254,11 @@ void OtherParts::bring(Step step, const std::string& name) {
       stamps[name] = got.stamp;
       for (File& each : kept.manifest.files)
         if (each.name == name) each.blake2b = got.hash;
-      if (stamps.size() < kept.manifest.files.size()) return;
-      const Manifest whole = kept.manifest;
+      if (stamps.size() != kept.manifest.files.size()) return;
+      const Offer whole{step, rank, kept.manifest};
       const LocalParts::Stamps all = stamps;
       lock.unlock();
-      return parts_.add_replica(step, rank, whole, all);
+      return parts_.add_replica(attempt, whole, all);
     } catch (const Error&) {
       parts_.release(&*file);
       throw;

@@ -43,7 +43,7 @@ class OtherParts {
     checkpoint::File* file = nullptr;
   };
   net::ShardClient client(const staging::Server& server) const;
-  bool copy_step(const net::ShardClient& neighbour, std::vector<checkpoint::Offer> offers);
+  bool copy_step(const net::ShardClient& neighbour, std::vector<checkpoint::Offer> offers, int attempt);
   void pace(std::size_t bytes);
   Sources find_sources(Step step);
   Sources ask_holders(const checkpoint::Restore& restore) const;

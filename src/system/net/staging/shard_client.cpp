@@ -99,8 +99,11 @@ ShardClient::List ShardClient::get_list(std::uint64_t known, std::uint64_t step)
   socket.send(StagePiece::list_wanted, asked);
   while (true) {
     const SealedSocket::Piece piece = receive(socket);
-    if (piece.kind == StagePiece::end)
-      return {staging::Parts(piece.text).number(), checkpoint::decode_offers(list)};
+    if (piece.kind == StagePiece::end) {
+      staging::Parts numbers(piece.text);
+      const std::uint64_t version = numbers.number();
+      return {version, checkpoint::decode_offers(list), static_cast<int>(numbers.number()) - 1};
+    }
     list += piece.text;
     if (list.size() > k_longest_list) throw Error(server.host + " has sent too long a list");
   }

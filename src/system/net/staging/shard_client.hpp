@@ -21,6 +21,7 @@ struct ShardClient {
   struct List {
     std::uint64_t version = 0;
     std::vector<checkpoint::Offer> offers;
+    int attempt = -1;  // the latest that was begun there
   };
   // Waits as long as the server shows signs of life, until its own parts are not of version `known` any more.
   List get_own_parts(std::uint64_t known) const { return get_list(known, 0); }

@@ -16,6 +16,7 @@ bool send_list(SealedSocket& socket, const Shards::List& list) {
   }
   std::string version;
   staging::put_number(version, list.version);
+  staging::put_number(version, static_cast<std::uint64_t>(list.attempt + 1));
   return socket.send(StagePiece::end, version);
 }
 

@@ -23,6 +23,7 @@ struct Shards {
   struct List {
     std::uint64_t version = 0;
     std::string offers;
+    int attempt = -1;  // the latest that was begun here
   };
   std::function<List(std::uint64_t known, Milliseconds limit)> own_parts;       // waits for another version
   std::function<std::string(std::int64_t step)> parts_of;                       // own ones and replicas

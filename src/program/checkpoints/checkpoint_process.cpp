@@ -1,0 +1,298 @@
+#include "checkpoints/checkpoint_process.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "checkpoints/flush_folder.hpp"
+#include "checkpoints/local_parts.hpp"
+#include "checkpoints/other_parts.hpp"
+#include "checkpoints/worker_socket.hpp"
+#include "event_loop/child_frames.hpp"
+#include "os/descriptors.hpp"
+#include "os/private_files.hpp"
+#include "os/read_file.hpp"
+
+namespace ddprun::checkpoints {
+
+namespace {
+
+using Lock = std::unique_lock<std::mutex>;
+
+constexpr unsigned k_hash_threads = 4;
+constexpr Milliseconds k_look{1000}, k_flush_again{2000}, k_save_wait{3000};
+
+class CheckpointProcess {
+ public:
+  CheckpointProcess(const CheckpointSettings& settings, std::string secret, int socket, int door)
+      : settings_(settings),
+        secret_(std::move(secret)),
+        socket_(socket),
+        door_(door),
+        folder_(settings.place, settings.job, settings.agent),
+        flush_(settings.flush),
+        parts_(folder_.path(), settings.memory,
+               [this](const std::string& what, const std::string& hint) { notice(what, hint); }),
+        others_(parts_, flush_, settings.launch_key, settings.rate),
+        shards_(parts_.shards()),
+        requests_{[this](const void* from, const std::string& line) { return answer(from, line); },
+                  [this](const void* from) { parts_.release(from); }} {}
+
+  [[noreturn]] void run() {
+    bool keep = settings_.keep;
+    try {
+      folder_.open(settings_.keep);
+      for (const char* name : {"/replicas", "/removed"}) os::make_step_folder(folder_.path() + name);
+      os::remove_below(folder_.path() + "/removed", false);
+      listener_ = listen_for_workers(folder_.path() + "/.socket");
+      start_threads();
+    } catch (const Error& error) {
+      notice(fmt::format("checkpoints are not kept in memory: {}", error.what()), error.hint());
+      tell(Frame::known, "off");
+    }
+    std::array<char, 65536> buffer;
+    std::string received;
+    for (ssize_t count = 0; (count = ::read(socket_, buffer.data(), buffer.size())) > 0;) {
+      received.append(buffer.data(), static_cast<std::size_t>(count));
+      while (const auto frame = event_loop::take_child_frame(received)) {
+        if (static_cast<Frame>(frame->kind) == Frame::end) keep = !frame->text.empty();
+        take(static_cast<Frame>(frame->kind), frame->text);
+      }
+    }
+    if (keep) parts_.begin_attempt(0, newest_step(), 0);  // no names for others' files, nothing unfinished
+    folder_.leave(keep);
+    ::_exit(0);
+  }
+
+ private:
+  template <class Work>
+  static void start(Work work) {
+    std::thread(std::move(work)).detach();
+  }
+
+  void start_threads() {
+    const unsigned hashers = std::clamp(std::thread::hardware_concurrency() / 2, 1U, k_hash_threads);
+    for (unsigned i = 0; i < hashers; ++i) start([this] { parts_.hash_files(); });
+    if (door_ >= 0) start([this] { net::serve_shards(door_, {settings_.launch_key, secret_}, shards_); });
+    start([this] { serve_workers(listener_, requests_); });
+    start([this] { others_.copy_replicas(); });
+    start([this] { flush(); });
+    start([this] { look(); });
+  }
+
+  void tell(Frame kind, std::string_view text = {}) {
+    const Lock lock(telling_);
+    os::write_whole(socket_, event_loop::make_child_frame(static_cast<char>(kind), text));
+  }
+  void notice(const std::string& what, const std::string& hint) {
+    std::string text;
+    staging::put_text(text, what);
+    staging::put_text(text, hint);
+    tell(Frame::notice, text);
+  }
+
+  std::optional<Step> newest_step() const {
+    const auto parts = parts_.parts();
+    return parts.empty() ? std::nullopt : std::optional(parts.back().step);
+  }
+
+  void tell_held() {
+    const Lock lock(mutex_);
+    held_.parts = parts_.parts();
+    if (std::exchange(told_, held_) == held_) return;
+    tell(Frame::held, write_record(held_, rendezvous::describe_held));
+  }
+
+  void take(Frame kind, const std::string& text) {
+    if (kind == Frame::begin) return begin(read_record<Begin>(text, describe_begin));
+    if (kind == Frame::order)
+      return take_order(read_record<checkpoint::Order>(text, rendezvous::describe_order));
+    if (kind != Frame::settle) return;
+    parts_.look(true);
+    tell_held();
+    tell(Frame::settle);
+  }
+
+  void begin(const Begin& begin) {
+    const auto& restore = begin.restore;
+    parts_.begin_attempt(begin.attempt, restore && restore->own ? std::optional(restore->step) : std::nullopt,
+                         begin.world);
+    others_.begin_attempt(restore);
+    {
+      const Lock lock(mutex_);
+      held_.attempt = begin.attempt;
+      held_.begun_from = restore ? restore->step : -1;
+      if (held_.flushed && *held_.flushed > held_.begun_from) {
+        held_.flushed.reset();
+        held_.flushed_ranks.clear();
+      }
+    }
+    tell_held();
+    tell(Frame::begin);
+  }
+
+  void take_order(const checkpoint::Order& order) {
+    parts_.keep_complete(order.complete);
+    others_.copy_from(order.copy_from);
+    const Lock lock(mutex_);
+    order_ = order;
+    changed_.notify_all();
+  }
+
+  // Looks at the folder each second, and tells each change.
+  [[noreturn]] void look() {
+    parts_.look();
+    parts_.wait_until_hashed();
+    tell_held();
+    {
+      Lock lock(mutex_);
+      changed_.wait(lock, [this] { return flush_seen_; });
+    }
+    tell_held();
+    tell(Frame::known);
+    for (std::uint64_t version = 0;; tell_held())
+      if (!parts_.wait_for_change(version, k_look)) parts_.look();
+  }
+
+  // ---- requests of workers
+
+  std::string answer(const void* from, const std::string& line) {
+    const std::vector<std::string> words = split(line, ' ');
+    try {
+      const auto number = [&](std::size_t i) {
+        const auto value = parse_integer(words.at(i));
+        if (!value || *value < 0) throw Error("a number is needed");
+        return *value;
+      };
+      if (words[0] == "room" && words.size() == 2) {
+        const std::string why = parts_.reserve(from, static_cast<std::uint64_t>(number(1)), k_save_wait);
+        return why.empty() ? "ok" : "no " + why;
+      }
+      if (words[0] == "saved" && words.size() == 3) {
+        parts_.look();
+        parts_.release(from);
+        const auto parts = parts_.parts();
+        const bool there = std::ranges::any_of(parts, [&](const checkpoint::Part& part) {
+          return !part.replica && part.step == number(1) && part.rank == number(2);
+        });
+        return there ? "ok" : "no such part with all its files";
+      }
+      if (words[0] == "fetch" && words.size() == 3) {
+        if (!checkpoint::is_file_name(words[2])) return "no file has such a name";
+        others_.fetch(number(1), words[2]);
+        return "ok";
+      }
+      if (words[0] == "files" && words.size() == 2) return "ok " + others_.files(number(1));
+    } catch (const std::exception& error) {
+      return fmt::format("no {}", error.what());
+    }
+    return "no such request";
+  }
+
+  // ---- the flush folder
+
+  [[noreturn]] void flush() {
+    note_published();
+    Lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !unflushed().empty() || must_publish(); });
+      const int attempt = held_.attempt;
+      const checkpoint::Order order = order_;
+      const std::vector<int> ranks = unflushed();
+      lock.unlock();
+      const std::string why = ranks.empty() ? publish(*order.publish) : write(*order.flush, ranks, attempt);
+      tell_held();
+      if (!why.empty() && noticed_flush_.insert(why).second)
+        notice(fmt::format("a checkpoint is not written to {}: {}", printable(settings_.flush), why), "");
+      lock.lock();
+      if (!why.empty()) changed_.wait_for(lock, k_flush_again);
+    }
+  }
+
+  void note_published() {
+    const auto newest = settings_.flush.empty() ? std::nullopt : flush_.newest();
+    const Lock lock(mutex_);
+    held_.published = newest ? std::optional(newest->step) : std::nullopt;
+    held_.published_world = newest ? newest->world : 0;
+    flush_seen_ = true;
+    changed_.notify_all();
+  }
+
+  std::vector<int> unflushed() const {
+    std::vector<int> ranks;
+    if (!order_.flush || settings_.flush.empty()) return ranks;
+    for (const int rank : order_.flush_ranks)
+      if (held_.flushed != order_.flush ||
+          std::ranges::find(held_.flushed_ranks, rank) == held_.flushed_ranks.end())
+        ranks.push_back(rank);
+    return ranks;
+  }
+  bool must_publish() const {
+    return order_.publish && !settings_.flush.empty() && held_.published != order_.publish;
+  }
+
+  // Return why it failed; empty: it has not.
+  std::string write(Step step, const std::vector<int>& ranks, int attempt) {
+    try {
+      for (const int rank : ranks) {
+        flush_.write(step, rank, parts_);
+        const Lock lock(mutex_);
+        if (held_.attempt != attempt) return {};
+        if (std::exchange(held_.flushed, step) != step) held_.flushed_ranks.clear();
+        held_.flushed_ranks.push_back(rank);
+        std::ranges::sort(held_.flushed_ranks);
+      }
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  }
+  std::string publish(Step step) {
+    try {
+      flush_.publish(step);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    note_published();
+    return {};
+  }
+
+  const CheckpointSettings& settings_;
+  std::string secret_;
+  int socket_, door_;
+  os::CheckpointFolder folder_;
+  os::Fd listener_;
+  FlushFolder flush_;
+  LocalParts parts_;
+  OtherParts others_;
+  net::Shards shards_;
+  WorkerRequests requests_;
+  std::mutex mutex_, telling_;
+  std::condition_variable changed_;
+  checkpoint::Held held_, told_;
+  checkpoint::Order order_;
+  bool flush_seen_ = false;
+  std::set<std::string> noticed_flush_;
+};
+
+}  // namespace
+
+void describe_begin(rendezvous::Fields& fields, Begin& begin) {
+  fields.value("attempt", begin.attempt);
+  fields.value("world", begin.world);
+  fields.optional("restore", begin.restore, rendezvous::describe_restore);
+}
+
+void run_checkpoint_process(const CheckpointSettings& settings, const std::string& secret, int socket,
+                            int listener) {
+  CheckpointProcess(settings, secret, socket, listener).run();
+}
+
+}  // namespace ddprun::checkpoints

@@ -1,0 +1,68 @@
+// The process beside an agent that keeps checkpoints in memory (--checkpoint-memory).
+// It outlives the agent by as long as it takes to remove them, however the agent ended.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_text.hpp"
+#include "checkpoint/held.hpp"
+#include "rendezvous/codec.hpp"
+#include "rendezvous/message_fields.hpp"
+
+namespace ddprun::checkpoints {
+
+struct CheckpointSettings {
+  std::uint64_t memory = 0;  // bytes for this agent's folder, replicas included; 0: off
+  std::string place;         // --checkpoint-folder
+  std::uint64_t rate = 0;    // bytes a second of copying replicas; 0: no limit
+  std::string flush;         // --checkpoint-flush; empty: none
+  bool keep = false;         // --checkpoint-keep
+  std::string job;           // tells the job from others; the same after a requeue where checkpoints are kept
+  int agent = 0;
+  std::string launch_key;
+  std::vector<int> ports;  // for the door, tried in order; none: there are no other agents
+};
+
+// Kinds of frames to the process; and those it answers with, begun and settled, or sends by itself.
+enum class Frame : char {
+  begin = 'B',   // Begin
+  order = 'O',   // checkpoint::Order
+  settle = 'S',  // workers have ended
+  end = 'E',     // "keep" or nothing
+  held = 'H',    // checkpoint::Held
+  known = 'K',   // the first look is done; "off": there is no folder
+  notice = 'N',  // two texts of staging::put_text
+};
+struct Begin {
+  int attempt = 0, world = 0;
+  std::optional<checkpoint::Restore> restore{};
+};
+void describe_begin(rendezvous::Fields& fields, Begin& begin);
+
+template <class Record>
+std::string write_record(Record record, rendezvous::Fields::Describe<Record> describe) {
+  nlohmann::json json;
+  rendezvous::Fields fields(json, rendezvous::Fields::k_unlimited);
+  describe(fields, record);
+  return write_json_text(json);
+}
+template <class Record>
+Record read_record(std::string_view text, rendezvous::Fields::Describe<Record> describe) {
+  const nlohmann::json json = read_json_text(text);
+  std::string problem;
+  rendezvous::Fields fields(json, problem, rendezvous::Fields::k_unlimited);
+  Record record;
+  describe(fields, record);
+  return record;
+}
+
+// Runs in a forked child until the other end of `socket` is closed; ends the process. `listener`: of the
+// door, -1: none; `secret` is the door's.
+[[noreturn]] void run_checkpoint_process(const CheckpointSettings& settings, const std::string& secret,
+                                         int socket, int listener);
+
+}  // namespace ddprun::checkpoints
