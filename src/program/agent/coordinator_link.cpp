@@ -84,13 +84,16 @@ net::CoordinatorServiceSettings CoordinatorLink::coordinator_settings() const {
   plan::Announcement self =
       announced_ ? *announced_
                  : make_announcement(*plans_.node, parts_.snapshot, own_doors(), parts_.workers);
-  return make_coordinator_settings(*plans_.node, parts_.snapshot, std::move(self), failure_,
-                                   parts_.events.wanted());
+  net::CoordinatorServiceSettings settings = make_coordinator_settings(
+      *plans_.node, parts_.snapshot, std::move(self), failure_, parts_.events.wanted());
+  settings.checkpoints = parts_.checkpoints.held();
+  return settings;
 }
 
-net::MemberServiceSettings CoordinatorLink::with_output(net::MemberServiceSettings settings) const {
+net::MemberServiceSettings CoordinatorLink::with_own_state(net::MemberServiceSettings settings) const {
   if (plans_.node->options.output.gather && !parts_.output.linked())
     settings.output_streams = parts_.workers.outputs();
+  settings.checkpoints = parts_.checkpoints.held();
   return settings;
 }
 
@@ -197,7 +200,7 @@ void CoordinatorLink::join_as_member() {
   bind_successor_port();
   announced_ = make_announcement(*plans_.node, parts_.snapshot, own_doors(), parts_.workers);
   net::MemberServiceSettings settings =
-      with_output(make_first_member_settings(*plans_.node, parts_.snapshot, *announced_));
+      with_own_state(make_first_member_settings(*plans_.node, parts_.snapshot, *announced_));
   settings.failure = failure_;
   const plan::Announcement& self = settings.announcement;
   const bool has_first_rank = self.fixed_rank ? self.fixed_rank == GlobalRank{0} : self.node == NodeIndex{0};

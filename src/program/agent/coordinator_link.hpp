@@ -81,7 +81,7 @@ class CoordinatorLink {
   OwnDoors own_doors() const;
   net::CoordinatorServiceSettings coordinator_settings() const;
   net::CoordinatorHooks coordinator_hooks();
-  net::MemberServiceSettings with_output(net::MemberServiceSettings settings) const;
+  net::MemberServiceSettings with_own_state(net::MemberServiceSettings settings) const;
   net::MemberHooks member_hooks();
   net::MemberService* start_member(net::MemberServiceSettings settings);
   void start_coordinator(std::unique_ptr<net::CoordinatorService> service, const plan::Announcement& self);

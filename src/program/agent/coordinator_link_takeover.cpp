@@ -57,7 +57,7 @@ void CoordinatorLink::rejoin() {
   discovery_.stop_fetching();
   const rendezvous::NextCoordinator::Search search = next_coordinator_.next(os::now());
   net::MemberServiceSettings settings =
-      with_output(make_member_settings(*plans_.node, parts_.snapshot, *announced_));
+      with_own_state(make_member_settings(*plans_.node, parts_.snapshot, *announced_));
   settings.join.successors = search.successors;
   settings.join.join_timeout = search.timeout;
   settings.join.live = parts_.snapshot.host.stderr_is_terminal;

@@ -28,7 +28,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr int k_successor_ports = 8;
-constexpr int k_relay_ports = 8;
+constexpr int k_relay_ports = 8;  // of other doors too
 constexpr Milliseconds k_refusal_patience{30000};
 constexpr Milliseconds k_kill_margin{5000};   // between the default of the grace and the scheduler's SIGKILL
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
@@ -92,6 +92,15 @@ std::vector<int> successor_ports(const plan::NodeProposal& node) {
   return ports;
 }
 
+std::vector<int> door_ports(const plan::NodeProposal& node, const std::string& purpose) {
+  if (!node.site.profile.ports) return {0};
+  std::vector<int> ports =
+      plan::make_port_sequence(node.rendezvous.key + purpose, k_relay_ports,
+                               {node.site.profile.ports->first, node.site.profile.ports->second});
+  ports.push_back(0);
+  return ports;
+}
+
 std::vector<int> relay_ports(const plan::NodeProposal& node) {
   std::vector<int> ports;
   if (const auto first = node.allocation.first_port) {  // below those for a successor
@@ -102,6 +111,23 @@ std::vector<int> relay_ports(const plan::NodeProposal& node) {
   if (!node.site.profile.ports) return ports;
   return plan::make_port_sequence(node.rendezvous.key + "/store", k_relay_ports,
                                   {node.site.profile.ports->first, node.site.profile.ports->second});
+}
+
+checkpoints::CheckpointSettings make_checkpoint_settings(const plan::NodeProposal& node) {
+  const options::CheckpointOptions& options = node.options.checkpoint;
+  checkpoints::CheckpointSettings settings;
+  if (!options.memory) return settings;
+  const int here = std::max(node.allocation.tasks_here.value, 1);
+  settings.memory = options.memory->value / static_cast<std::uint64_t>(here);
+  settings.place = options.folder;
+  settings.rate = options.rate;
+  settings.flush = options.flush;
+  settings.keep = options.keep;
+  settings.job = options.keep ? node.rendezvous.key : os::make_random_id();
+  settings.agent = node.rendezvous.agent.value;
+  settings.launch_key = node.rendezvous.key;
+  if (node.rendezvous.agents > 1) settings.ports = door_ports(node, "/checkpoints");
+  return settings;
 }
 
 plan::Announcement make_announcement(const plan::NodeProposal& node, const facts::Snapshot& snapshot,
@@ -148,7 +174,8 @@ plan::Announcement make_announcement(const plan::NodeProposal& node, const facts
   return self;
 }
 
-// What flushes at the end of a job has until its SIGKILL.
+namespace {
+
 std::optional<rendezvous::CheckpointSettings> checkpoints_of(const plan::NodeProposal& node) {
   const options::CheckpointOptions& options = node.options.checkpoint;
   if (!options.memory) return std::nullopt;
@@ -156,9 +183,12 @@ std::optional<rendezvous::CheckpointSettings> checkpoints_of(const plan::NodePro
   settings.flush = options.flush;
   settings.flush_every = options.flush_every;
   const facts::SchedulerTraits* const traits = facts::find_traits(node.allocation.scheduler.value);
-  if (traits != nullptr && traits->grace > Milliseconds{0}) settings.kill_after = traits->grace + k_kill_margin;
+  if (traits != nullptr && traits->grace > Milliseconds{0})
+    settings.kill_after = traits->grace + k_kill_margin;
   return settings;
 }
+
+}  // namespace
 
 net::CoordinatorServiceSettings make_coordinator_settings(
     const plan::NodeProposal& node, const facts::Snapshot& snapshot, plan::Announcement announcement,

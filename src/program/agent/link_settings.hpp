@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "checkpoints/checkpoint_process.hpp"
 #include "facts/snapshot.hpp"
 #include "net/coordinator_service.hpp"
 #include "net/member_service.hpp"
@@ -20,6 +22,9 @@ bool can_succeed(const plan::NodeProposal& node);
 // (roster.hpp): the last of those that a user's firewall is open for, as the store begins with the first.
 std::vector<int> successor_ports(const plan::NodeProposal& node);
 
+// Returns the ports of which an agent's helper process listens on one for other agents.
+std::vector<int> door_ports(const plan::NodeProposal& node, const std::string& purpose);
+
 // Returns the ports of which this agent listens on one for relays to the store, if there are relays.
 std::vector<int> relay_ports(const plan::NodeProposal& node);
 
@@ -30,6 +35,9 @@ struct OwnDoors {
   std::string stage;       // Announcement::stage_door
   std::string checkpoint;  // Announcement::checkpoint_door
 };
+
+// Returns the settings of this agent's checkpoints; their memory is 0 without --checkpoint-memory.
+checkpoints::CheckpointSettings make_checkpoint_settings(const plan::NodeProposal& node);
 
 plan::Announcement make_announcement(const plan::NodeProposal& node, const facts::Snapshot& snapshot,
                                      const OwnDoors& doors, const workers::WorkerGroup& workers);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "agent/link_settings.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
 #include "event_loop/child_frames.hpp"
@@ -16,7 +17,6 @@
 #include "os/process/helper_child.hpp"
 #include "os/process/reaper.hpp"
 #include "os/system_failure.hpp"
-#include "plan/ports.hpp"
 #include "plan/worker_command.hpp"
 #include "staging/place.hpp"
 
@@ -24,7 +24,6 @@ namespace ddprun::agent {
 
 namespace {
 
-constexpr int k_ports = 8;
 constexpr Milliseconds k_live{1000}, k_in_log{30000};
 constexpr int k_removal_limit = 60000;  // ms; what is left then, the next ddprun removes
 
@@ -41,12 +40,7 @@ StageKeeper::StageKeeper(boost::asio::io_context& context, const Plans& plans,
 }
 
 void StageKeeper::open_door() {
-  std::vector<int> ports;
-  if (const auto& range = plans_.node->site.profile.ports)
-    ports = plan::make_port_sequence(plans_.node->rendezvous.key + "/stage", k_ports,
-                                     {range->first, range->second});
-  ports.push_back(0);
-  const net::Door door = net::open_door(ports, os::make_random_id());
+  const net::Door door = net::open_door(door_ports(*plans_.node, "/stage"), os::make_random_id());
   listener_ = door.listener;
   door_ = door.text;
   if (door_.empty()) console::say_detail("no port is free for sending staged files to other hosts");

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -22,9 +23,10 @@ namespace ddprun::checkpoints {
 
 namespace {
 
-constexpr Milliseconds k_limit{5000};        // of what the driver waits for
-constexpr Milliseconds k_begin_limit{2000};  // the removal of what is newer
-constexpr int k_removal_limit = 60000;       // ms; what is left then, the next ddprun removes
+constexpr Milliseconds k_limit{5000};          // of what the driver waits for
+constexpr Milliseconds k_begin_limit{2000};    // the removal of what is newer
+constexpr Milliseconds k_fetch_limit{600000};  // each piece of what is fetched has a limit of its own
+constexpr int k_removal_limit = 60000;         // ms; what is left then, the next ddprun removes
 
 }  // namespace
 
@@ -33,7 +35,8 @@ CheckpointKeeper::CheckpointKeeper(boost::asio::io_context& context, CheckpointS
       hooks_(std::move(hooks)),
       socket_(context),
       first_(context),
-      settled_(context) {
+      settled_(context),
+      fetched_(context) {
   if (settings_.memory == 0) return;
   folder_ = os::CheckpointFolder(settings_.place, settings_.job, settings_.agent).path();
   socket_path_ = folder_ + "/.socket";
@@ -59,9 +62,9 @@ CheckpointKeeper::CheckpointKeeper(boost::asio::io_context& context, CheckpointS
   read();
 }
 
-void CheckpointKeeper::wait(Waiting& waiting, std::function<void()> then) {
+void CheckpointKeeper::wait(Waiting& waiting, std::function<void()> then, Milliseconds limit) {
   waiting.then = std::move(then);
-  waiting.limit.expires_after(k_limit);
+  waiting.limit.expires_after(limit);
   waiting.limit.async_wait([&waiting](const boost::system::error_code& error) {
     if (!error) finish(waiting);
   });
@@ -74,27 +77,40 @@ void CheckpointKeeper::finish(Waiting& waiting) {
 
 void CheckpointKeeper::when_first_known(std::function<void()> then) {
   if (process_ <= 0 || is_known_) return then();
-  wait(first_, std::move(then));
+  wait(first_, std::move(then), k_limit);
 }
 
 void CheckpointKeeper::when_settled(std::function<void()> then) {
   if (process_ <= 0) return then();
-  wait(settled_, std::move(then));
+  wait(settled_, std::move(then), k_limit);
   send(Frame::settle);
 }
 
-void CheckpointKeeper::begin_attempt(int attempt, const std::optional<checkpoint::Restore>& restore,
-                                     int world_size) {
-  if (process_ <= 0) return;
+bool CheckpointKeeper::begin_attempt(const Begin& begin, std::function<void()> then) {
+  if (process_ <= 0 || std::exchange(attempt_, begin.attempt) == begin.attempt) return true;
   is_begun_ = false;
-  send(Frame::begin, write_record(Begin{attempt, world_size, restore}, describe_begin));
+  send(Frame::begin, write_record(begin, describe_begin));
   for (const TimePoint limit = os::now() + k_begin_limit; process_ > 0 && !is_begun_;) {
-    if (!os::wait_until_ready(socket_.native_handle(), limit)) return;
+    if (!os::wait_until_ready(socket_.native_handle(), limit)) return true;
     const ssize_t count = ::read(socket_.native_handle(), buffer_.data(), buffer_.size());
-    if (count == 0 || (count < 0 && errno != EAGAIN)) return;  // read() notices it
+    if (count == 0 || (count < 0 && errno != EAGAIN)) return true;  // read() notices it
     received_.append(buffer_.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     take_frames();
   }
+  if (has_parts(begin)) return true;
+  wait(fetched_, std::move(then), k_fetch_limit);
+  return false;
+}
+
+// Reports whether the ranks' own parts of the step are here.
+bool CheckpointKeeper::has_parts(const Begin& begin) const {
+  if (!begin.restore) return true;
+  return std::ranges::all_of(begin.ranks, [&](int rank) {
+    return rank >= begin.restore->world ||
+           std::ranges::any_of(held_.parts, [&](const checkpoint::Part& part) {
+             return !part.replica && part.rank == rank && part.step == begin.restore->step;
+           });
+  });
 }
 
 void CheckpointKeeper::take(const checkpoint::Order& order) {
@@ -133,6 +149,8 @@ void CheckpointKeeper::take_frame(Frame kind, const std::string& text) {
     finish(first_);
   } else if (kind == Frame::settle) {
     finish(settled_);
+  } else if (kind == Frame::fetched) {
+    finish(fetched_);
   } else if (kind == Frame::begin) {
     is_begun_ = true;
   } else if (kind == Frame::notice) {
@@ -150,6 +168,7 @@ void CheckpointKeeper::give_up(const std::string& why) {
   hooks_.held(held_);
   finish(first_);
   finish(settled_);
+  finish(fetched_);
 }
 
 void CheckpointKeeper::end(bool keep) {

@@ -42,7 +42,9 @@ class CheckpointKeeper {
 
   void when_first_known(std::function<void()> then);  // after five seconds at most
   void when_settled(std::function<void()> then);      // likewise
-  void begin_attempt(int attempt, const std::optional<checkpoint::Restore>& restore, int world_size);
+  // False: parts of the ranks are on their way from other nodes; once they are here, or cannot be had, it
+  // calls `then`, and the same call returns true.
+  bool begin_attempt(const Begin& begin, std::function<void()> then);
   void take(const checkpoint::Order& order);
   // Waits until the folder is removed; with `keep` it stays for the job's next ddprun on this host.
   void end(bool keep);
@@ -54,7 +56,8 @@ class CheckpointKeeper {
     boost::asio::steady_timer limit;
     std::function<void()> then;
   };
-  void wait(Waiting& waiting, std::function<void()> then);
+  void wait(Waiting& waiting, std::function<void()> then, Milliseconds limit);
+  bool has_parts(const Begin& begin) const;
   static void finish(Waiting& waiting);
   void send(Frame kind, std::string_view text = {});
   void read();
@@ -67,7 +70,8 @@ class CheckpointKeeper {
   boost::asio::local::stream_protocol::socket socket_;
   std::string door_, folder_, socket_path_;
   checkpoint::Held held_;
-  Waiting first_, settled_;
+  Waiting first_, settled_, fetched_;
+  int attempt_ = -1;  // the latest one that was begun
   pid_t process_ = -1;
   std::string received_;
   std::array<char, 65536> buffer_{};

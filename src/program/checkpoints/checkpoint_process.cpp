@@ -136,6 +136,11 @@ class CheckpointProcess {
     }
     tell_held();
     tell(Frame::begin);
+    if (!restore) return;
+    start([this, step = restore->step, ranks = begin.ranks] {
+      others_.fetch_parts(step, ranks);
+      tell(Frame::fetched);
+    });
   }
 
   void take_order(const checkpoint::Order& order) {
@@ -288,6 +293,7 @@ void describe_begin(rendezvous::Fields& fields, Begin& begin) {
   fields.value("attempt", begin.attempt);
   fields.value("world", begin.world);
   fields.optional("restore", begin.restore, rendezvous::describe_restore);
+  fields.value("ranks", begin.ranks);
 }
 
 void run_checkpoint_process(const CheckpointSettings& settings, const std::string& secret, int socket,

@@ -29,17 +29,19 @@ struct CheckpointSettings {
 
 // Kinds of frames to the process; and those it answers with, begun and settled, or sends by itself.
 enum class Frame : char {
-  begin = 'B',   // Begin
-  order = 'O',   // checkpoint::Order
-  settle = 'S',  // workers have ended
-  end = 'E',     // "keep" or nothing
-  held = 'H',    // checkpoint::Held
-  known = 'K',   // the first look is done; "off": there is no folder
-  notice = 'N',  // two texts of staging::put_text
+  begin = 'B',    // Begin
+  order = 'O',    // checkpoint::Order
+  settle = 'S',   // workers have ended
+  end = 'E',      // "keep" or nothing
+  held = 'H',     // checkpoint::Held
+  known = 'K',    // the first look is done; "off": there is no folder
+  fetched = 'F',  // the parts of the workers' own ranks are here, or cannot be had
+  notice = 'N',   // two texts of staging::put_text
 };
 struct Begin {
   int attempt = 0, world = 0;
   std::optional<checkpoint::Restore> restore{};
+  std::vector<int> ranks{};  // of this agent's workers
 };
 void describe_begin(rendezvous::Fields& fields, Begin& begin);
 

@@ -29,6 +29,8 @@ class OtherParts {
   // For workers; these throw Error.
   std::string files(Step step);  // checkpoint::render_parts of all ranks
   void fetch(Step step, const std::string& name);
+  // Fetches all files of these ranks' parts that are not here; what cannot be had is left out.
+  void fetch_parts(Step step, const std::vector<int>& ranks);
 
  private:
   using Lock = std::unique_lock<std::mutex>;
