@@ -91,6 +91,7 @@ void Coordinator::forget(AgentIndex agent, const std::string& sentence, bool end
   members_.leave(agent, sentence);
   quorum_.note_left(agent, ended);
   requests_.drop(agent);
+  checkpoints_.forget(agent);
   lose(agent, sentence, now);
 }
 
