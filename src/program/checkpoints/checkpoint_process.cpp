@@ -27,6 +27,7 @@ namespace {
 using Lock = std::unique_lock<std::mutex>;
 
 constexpr unsigned k_hash_threads = 4;
+constexpr std::size_t k_most_ranks = 4096;  // of one agent
 constexpr Milliseconds k_look{1000}, k_flush_again{2000}, k_save_wait{3000};
 
 class CheckpointProcess {
@@ -293,7 +294,7 @@ void describe_begin(rendezvous::Fields& fields, Begin& begin) {
   fields.value("attempt", begin.attempt);
   fields.value("world", begin.world);
   fields.optional("restore", begin.restore, rendezvous::describe_restore);
-  fields.value("ranks", begin.ranks);
+  fields.value("ranks", begin.ranks, k_most_ranks);
 }
 
 void run_checkpoint_process(const CheckpointSettings& settings, const std::string& secret, int socket,
