@@ -12,9 +12,9 @@ namespace {
 
 using Fields = OrderedFields;
 
-constexpr std::array k_names = {"begin", "joined", "refused", "plan", "attempt", "start",  "output",
-                                "store", "exit",   "stop",    "lost", "hang",    "failed", "restart",
-                                "end",   "asked",  "unfit",   "slow", "waited"};
+constexpr std::array k_names = {"begin", "joined", "refused", "plan", "attempt", "start",     "output",
+                                "store", "exit",   "stop",    "lost", "hang",    "failed",    "restart",
+                                "end",   "asked",  "unfit",   "slow", "waited",  "checkpoint"};
 
 void describe(Fields& fields, Event& event) {
   Milliseconds time{event.unix_milliseconds};
@@ -34,6 +34,7 @@ void describe(Fields& fields, Event& event) {
   fields.optional("nodes", event.nodes);
   fields.optional("workers", event.workers);
   fields.optional("gpu", event.gpu);
+  fields.unless(std::int64_t{-1}, "step", event.step);
   fields.optional("exit_code", event.exit_code);
   fields.optional("signal", event.signal);
   fields.optional("seconds", event.seconds);

@@ -11,25 +11,26 @@
 namespace ddprun::events {
 
 enum class EventKind {
-  begin,    // the coordinator starts to wait for the nodes
-  joined,   // a node has joined
-  refused,  // a process was refused
-  plan,     // all nodes are there, and the ranks are given out
-  attempt,  // all workers are being started
-  start,    // a worker has been started
-  output,   // a worker has written for the first time
-  store,    // connected to the store: as many as there are workers, or the first
-  exit,     // a worker has ended
-  stop,     // all workers are told to stop
-  lost,     // a node is lost
-  hang,     // a rank hangs
-  failed,   // a failure ended the attempt
-  restart,  // another attempt follows
-  end,      // the job is over
-  asked,    // a restart was asked for
-  unfit,    // a node is unfit for another attempt, and what follows
-  slow,     // the other ranks wait for one
-  waited    // time that they waited for it
+  begin,      // the coordinator starts to wait for the nodes
+  joined,     // a node has joined
+  refused,    // a process was refused
+  plan,       // all nodes are there, and the ranks are given out
+  attempt,    // all workers are being started
+  start,      // a worker has been started
+  output,     // a worker has written for the first time
+  store,      // connected to the store: as many as there are workers, or the first
+  exit,       // a worker has ended
+  stop,       // all workers are told to stop
+  lost,       // a node is lost
+  hang,       // a rank hangs
+  failed,     // a failure ended the attempt
+  restart,    // another attempt follows
+  end,        // the job is over
+  asked,      // a restart was asked for
+  unfit,      // a node is unfit for another attempt, and what follows
+  slow,       // the other ranks wait for one
+  waited,     // time that they waited for it
+  checkpoint  // a step can be restored: from memory, or from the flush folder
 };
 
 // A field that does not apply is as it is here, and is left out of the line.
@@ -45,6 +46,7 @@ struct Event {
   int nodes = 0;
   int workers = 0;
   std::string gpu;
+  std::int64_t step = -1;  // checkpoint
   std::optional<int> exit_code;
   std::string signal;             // "SIGSEGV"
   std::optional<double> seconds;  // since `begin`, or since the failure for an attempt after it

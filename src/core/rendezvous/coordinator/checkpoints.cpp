@@ -73,6 +73,7 @@ std::map<AgentIndex, std::optional<checkpoint::Restore>> Checkpoints::begin_atte
     }
   }
   note_loss(start);
+  kept_told_ = start ? start->step : -1;
   const std::int64_t from = start ? start->step : -1;
   known_.begin_attempt(attempt.value, from, members.participants());
   flush_.begin_attempt(from, now);
@@ -113,6 +114,7 @@ std::vector<std::pair<AgentIndex, checkpoint::Order>> Checkpoints::take_orders(c
   common.flush = flush_.step();
   common.ending = holds_end();
   const auto copied = neighbours(members);
+  copies_ = !copied.empty();
   for (const auto& [connection, agent] : members.here()) {
     if (!serves(members, agent)) continue;
     checkpoint::Order order = common;
@@ -124,6 +126,25 @@ std::vector<std::pair<AgentIndex, checkpoint::Order>> Checkpoints::take_orders(c
     if (order != told) orders.emplace_back(agent, told = order);
   }
   return orders;
+}
+
+namespace {
+
+std::optional<std::int64_t> take_newer(std::int64_t& told, const std::optional<checkpoint::Saved>& found) {
+  if (!found || found->step <= told) return std::nullopt;
+  return told = found->step;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> Checkpoints::take_kept() {
+  const auto all = known_.complete();
+  if (!copies_) return take_newer(kept_told_, all.empty() ? std::nullopt : std::optional(all.front()));
+  return take_newer(kept_told_, known_.newest_safe());
+}
+
+std::optional<std::int64_t> Checkpoints::take_published() {
+  return take_newer(published_told_, known_.published());
 }
 
 // ---- the end of the job

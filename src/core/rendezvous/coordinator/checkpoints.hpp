@@ -34,6 +34,12 @@ class Checkpoints {
   std::vector<std::pair<AgentIndex, checkpoint::Order>> take_orders(const Membership& members, AgentIndex own,
                                                                     TimePoint now);
 
+  // Return the newest step, once, that no loss of a host would destroy where there are two, and the newest
+  // one in the flush folder.
+  std::optional<std::int64_t> take_kept();
+  std::optional<std::int64_t> take_published();
+  std::string flush_folder() const { return settings_ ? settings_->flush : std::string(); }
+
   // ---- the end of the job
 
   void note_signal(TimePoint now);  // that ends the job
@@ -64,6 +70,8 @@ class Checkpoints {
   bool is_new_ = false;                       // orders may have changed
   std::optional<checkpoint::Saved> reached_;  // the newest one that was complete in memory
   std::string loss_;
+  bool copies_ = false;  // there are neighbours
+  std::int64_t kept_told_ = -1, published_told_ = -1;
   std::optional<supervise::Cause> end_;  // held back
   bool given_up_ = false;
   std::optional<TimePoint> signal_at_, held_at_, limit_;

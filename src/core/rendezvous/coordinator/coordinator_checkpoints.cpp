@@ -4,6 +4,7 @@
 
 #include "allocation/hostlist.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/coordinator/coordinator_events.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -33,6 +34,9 @@ void Coordinator::settle(TimePoint now) {
   if (state_ != State::finished) {
     for (auto& [agent, order] : checkpoints_.take_orders(members_, settings_.own, now))
       send(agent, CheckpointOrder{std::move(order)});
+    if (const auto step = checkpoints_.take_kept()) record(told::checkpoint(attempt_, *step, {}));
+    if (const auto step = checkpoints_.take_published())
+      record(told::checkpoint(attempt_, *step, checkpoints_.flush_folder()));
     if (const auto end = checkpoints_.take_end(job_end_, now)) {
       std::vector<std::string> late;
       for (const AgentIndex agent : checkpoints_.late()) late.push_back(host_of(agent));

@@ -130,6 +130,14 @@ Event waited(Attempt attempt, int rank, double seconds) {
   return event;
 }
 
+Event checkpoint(Attempt attempt, std::int64_t step, const std::string& folder) {
+  Event event = event_of(EventKind::checkpoint, attempt,
+                         folder.empty() ? fmt::format("step {} is complete in memory", step)
+                                        : fmt::format("step {} is written to {}", step, folder));
+  event.step = step;
+  return event;
+}
+
 Event end(Attempt attempt, const supervise::Cause& cause) {
   Event event = event_of(EventKind::end, attempt, supervise::describe(cause));
   event.exit_code = supervise::exit_code_of(cause);

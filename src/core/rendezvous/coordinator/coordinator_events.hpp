@@ -25,6 +25,8 @@ events::Event asked(Attempt attempt, std::string what);
 events::Event unfit(Attempt attempt, std::string host, std::string what, std::string hint);
 events::Event slow(Attempt attempt, const status::SlowNotice& notice);
 events::Event waited(Attempt attempt, int rank, double seconds);
+// Makes the event of a step that is complete in memory, or in the flush folder of that name.
+events::Event checkpoint(Attempt attempt, std::int64_t step, const std::string& folder);
 events::Event end(Attempt attempt, const supervise::Cause& cause);
 
 }  // namespace ddprun::rendezvous::told
