@@ -1,0 +1,213 @@
+"""--checkpoint-memory: what the workers saved outlives workers, agents and hosts, and is flushed at the end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from support import evidence, programs, python_package
+from support.attempts import Job
+from support.hosts import wait_until
+from support.manual import as_text, wait_for_files
+
+# Saves step 1, 2, ... as long as the file "save" names a higher one; notes what it was started from.
+SHELL = """
+attempt=$TORCHELASTIC_RESTART_COUNT folder=$DDPRUN_CHECKPOINTS from=$DDPRUN_CHECKPOINT_STEP
+found=$(cat "$folder/step-$from/rank-$RANK" 2> /dev/null)
+echo "$RANK of $WORLD_SIZE on $(hostname) from ${from:-nothing}: ${found:-nothing}" > {0}/.$attempt.$RANK
+mv {0}/.$attempt.$RANK {0}/$attempt.$RANK
+echo $$ > {0}/pid.$RANK
+echo $folder > {0}/folder.$RANK
+step=${from:-0}
+trap 'exit 0' TERM
+until [ -e {0}/end ]; do
+  while [ $step -lt "$(cat {0}/save)" ]; do
+    step=$((step + 1))
+    mkdir -p $folder/step-$step
+    echo "rank $RANK at step $step" > $folder/step-$step/.part
+    mv $folder/step-$step/.part $folder/step-$step/rank-$RANK
+  done
+  sleep 0.05
+done
+"""
+TRAINING = str(programs.SCRIPTS / "train_with_checkpoints.py")
+
+
+class Saving(Job):
+    def program(self, *_) -> list[str]:
+        return ["--no-python", "sh", "-c", SHELL.replace("{0}", str(self.directory))]
+
+    def save(self, step: int) -> None:
+        written = self.directory / ".save"
+        written.write_text(str(step))
+        written.rename(self.directory / "save")
+
+    def folders(self) -> list[Path]:
+        """Those of the agents that are still there; all hosts share the machine's /dev/shm."""
+        named = {Path(path.read_text().strip()) for path in self.directory.glob("folder.*")}
+        assert named, "no worker has named its folder"
+        return [path for path in named if path.exists()]
+
+    def has_kept(self, step: int) -> bool:
+        return any(event["step"] >= step and "memory" in event["what"] for event in self.events("checkpoint"))
+
+    def wait_until_complete(self, step: int) -> None:
+        """Saved by all ranks, and copied to another node."""
+        wait_until(f"step {step} is complete and copied", lambda: self.has_kept(step))
+
+
+@pytest.fixture
+def job(hosts, directory, key):
+    job = Saving(hosts, directory, key)
+    job.save(0)
+    yield job
+    job.check_no_overlap()
+
+
+def start(job, names, *options, **more) -> None:
+    job.start(names, "--checkpoint-memory", "64M", "--events", str(job.directory / "events"), *options, **more)
+
+
+def kill_worker(job, name: str, rank: int) -> None:
+    job.hosts[name].check(["kill", "-KILL", (job.directory / f"pid.{rank}").read_text().strip()])
+
+
+def check_memory_is_free(job) -> None:
+    wait_until("no memory is left", lambda: not job.folders())
+
+
+def test_a_killed_worker_starts_again_from_the_newest_step_of_all(job):
+    start(job, "ab", "--max-restarts", "1")
+    job.wait_for_attempt(0, "0 of 2 on a from nothing: nothing", "1 of 2 on b from nothing: nothing")
+    job.save(3)
+    job.wait_until_complete(3)
+    kill_worker(job, "b", 1)
+    job.wait_for_attempt(1, "0 of 2 on a from 3: rank 0 at step 3", "1 of 2 on b from 3: rank 1 at step 3")
+    job.end()
+    check_memory_is_free(job)
+
+
+def test_a_spare_gets_the_lost_hosts_part_from_its_neighbour(job):
+    start(job, "abc", "--spares", "1", nodes="3")
+    job.wait_for_attempt(0, "0 of 2 on a from nothing: nothing", "1 of 2 on b from nothing: nothing")
+    job.save(2)
+    job.wait_until_complete(2)
+    job.kill("b")
+    job.wait_for_attempt(1, "0 of 2 on a from 2: rank 0 at step 2", "1 of 2 on c from 2: rank 1 at step 2")
+    job.save(4)  # is copied between the hosts of now
+    job.wait_until_complete(4)
+    job.end()
+    check_memory_is_free(job)
+
+
+def test_two_hosts_that_hold_each_others_copies_are_lost_and_the_last_flush_is_used(job):
+    flushed = job.directory / "flushed"
+    start(job, "abcd", "--host-timeout", "7", "--checkpoint-flush", str(flushed), "--checkpoint-flush-every", "1s", nodes="2:4")
+    wait_for_files(job.directory, "0.*", 4)
+    job.save(2)
+    wait_until("step 2 is flushed", lambda: (flushed / "step-2").is_dir())
+    for name in "bc":
+        job.hosts[name].unplug()
+    try:
+        wait_until("the others start again", lambda: len(job.noted(1)) == 2)
+        assert all(" from 2: " in line for line in job.noted(1)), job.noted(1)
+        said = job.end_of("ad")
+    finally:
+        for name in "bc":
+            job.hosts[name].plug_in_again()
+    assert "step 2" in said["a"], said
+
+
+def test_what_is_in_memory_is_flushed_at_the_end_and_the_next_job_starts_from_there(job):
+    flushed = job.directory / "flushed"
+    start(job, "ab", "--checkpoint-flush", str(flushed))
+    wait_for_files(job.directory, "0.*", 2)
+    job.save(5)
+    job.wait_until_complete(5)
+    job.agents["a"].send_signal(signal.SIGTERM)
+    results = job.wait_for_end_of("a", "b")
+    assert {result.code for result in results.values()} == {143}, as_text(list(results.values()))
+    assert sorted(path.name for path in flushed.iterdir()) == ["step-5"]
+    assert (flushed / "step-5" / "rank-1").read_text() == "rank 1 at step 5\n"
+    manifest = json.loads((flushed / "step-5" / "rank-1.manifest").read_text())
+    assert manifest["world"] == 2 and manifest["files"]["rank-1"]["bytes"] == len("rank 1 at step 5\n"), manifest
+    assert len(manifest["files"]["rank-1"]["blake2b"]) >= 64, manifest
+    check_memory_is_free(job)
+    for note in job.directory.glob("0.*"):
+        note.unlink()
+    start(job, "ab", "--checkpoint-flush", str(flushed))
+    job.wait_for_attempt(0, "0 of 2 on a from 5: rank 0 at step 5", "1 of 2 on b from 5: rank 1 at step 5")
+    job.end()
+
+
+def test_memory_is_free_after_an_agent_was_killed(job):
+    start(job, "a")
+    wait_for_files(job.directory, "0.*", 1)
+    job.save(1)
+    job.wait_until_complete(1)
+    assert job.folders()
+    job.kill("a").wait()
+    check_memory_is_free(job)
+
+
+def test_what_does_not_fit_is_told_once_and_the_training_goes_on(job):
+    job.save(0)
+    start(job, "a", "--checkpoint-memory", "4k")
+    wait_for_files(job.directory, "0.*", 1)
+    job.save(40)
+    wait_until("the last step was tried", lambda: not (job.directory / ".save").exists())
+    said = job.end()["a"]
+    assert evidence.times_said(said, "--checkpoint-memory") <= 1, said
+
+
+def trained(job, kind: str, names: str, *options, nodes: str = "") -> None:
+    job.program = lambda *_: [TRAINING, str(job.directory), "0.05", kind]
+    start(job, names, "--checkpoint-memory", "64M", *options, nodes=nodes)
+
+
+@pytest.fixture(scope="module")
+def package(host_group) -> dict[str, str]:
+    return {"PYTHONPATH": str(python_package.install(programs.binary(), host_group.home / "package"))}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(host_group, torch_python, package) -> dict[str, str]:
+    """The hash of the model that a training without a loss ends with, by its kind."""
+    ended = {}
+    for kind in ("ddp", "fsdp"):
+        folder = host_group.home / f"undisturbed-{kind}"
+        folder.mkdir()
+        host_group["d"].check(["ddprun", "--nproc-per-node", "2", "--no-inspect", TRAINING, str(folder), "0", kind],
+                              env={**package, "PYTHON_EXEC": str(torch_python)})
+        ended[kind] = json.loads((folder / "ended").read_text())
+    return ended
+
+
+def began(job, attempt: int) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted(job.directory.glob(f"began.{attempt}.*"))]
+
+
+LOSSES = {"worker": ("ab", ("--max-restarts", "1"), ""), "host": ("abc", ("--spares", "1", "--host-timeout", "7"), "3")}
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_disturbed_training_ends_as_an_undisturbed_one_to_the_last_bit(job, package, undisturbed, torch_python, loss, kind):
+    names, options, nodes = LOSSES[loss]
+    job.env |= {**package, "PYTHON_EXEC": str(torch_python)}
+    trained(job, kind, names, *options, nodes=nodes)
+    wait_until("step 6 is saved", lambda: job.has_kept(6), 240)
+    if loss == "worker":
+        job.hosts["b"].check(["kill", "-KILL", str(began(job, 0)[1]["pid"])])
+    else:
+        job.hosts["b"].unplug()
+    wait_until("it has ended", lambda: (job.directory / "ended").exists(), 240)
+    assert all(each["step"] >= 6 for each in began(job, 1)), began(job, 1)
+    assert len({each["step"] for each in began(job, 1)}) == 1
+    assert json.loads((job.directory / "ended").read_text()) == undisturbed[kind]
+    if loss == "host":
+        job.hosts["b"].plug_in_again()
+        job.stop_searching("b")
