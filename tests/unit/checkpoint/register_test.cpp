@@ -95,6 +95,24 @@ TEST_CASE("the newest two complete steps stay in memory, and one that survives t
   CHECK(make_register({held("90:0 100:0"), held("90:1 100:1")}).kept(100) == Steps{100, 90});
 }
 
+TEST_CASE("what agents were told to remove counts no more, also if they have not said so") {
+  const Held first = held("80:0 90:0 100:0", 2, 0), second = held("80:1 90:1 100:1", 2, 0);
+  Register known = make_register({first, second});
+  known.note_kept({100, 80});
+  known.note_kept({});
+  known.note({1}, "n1", held("80:1 90:1", 2, 0));
+  CHECK(describe(known.newest()) == "80/2");
+  known.note_kept({80});
+  known.note({0}, "n0", held("80:0 90:0 110:0", 2, 0));
+  CHECK(describe(known.newest()) == "80/2");
+  known.note({1}, "n1", held("80:1 110:1", 2, 0));
+  CHECK(describe(known.newest()) == "110/2");
+  known.begin_attempt(1, 80, {{0}, {1}});
+  known.note({0}, "n0", held("80:0 90:0", 2, 1, 80));
+  known.note({1}, "n1", held("80:1 90:1", 2, 1, 80));
+  CHECK(describe(known.newest()) == "90/2");  // saved anew
+}
+
 TEST_CASE("a copy on the same host saves nothing") {
   Register known;
   known.note({0}, "n0", held("90:0+1"));
