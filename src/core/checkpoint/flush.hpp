@@ -27,6 +27,7 @@ class Flush {
 
   // Returns the step under way.
   std::optional<std::int64_t> step() const { return running_ ? std::optional(running_->step) : std::nullopt; }
+  int world() const { return running_ ? running_->world : 0; }
   std::vector<int> ranks_of(AgentIndex agent) const;  // whose parts of it the agent writes
   bool is_written() const { return running_ && written_.size() == static_cast<std::size_t>(running_->world); }
   std::set<AgentIndex> awaited() const;

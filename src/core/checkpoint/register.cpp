@@ -39,6 +39,7 @@ void Register::begin_attempt(int attempt, std::int64_t from, const std::vector<A
     if (is_stale(agent, from)) agents_[agent].held.parts.clear();
     agents_[agent].begun = attempt;
   }
+  newest_kept_ = from;
   add_all();
 }
 
@@ -56,7 +57,7 @@ std::int64_t Register::limit_of(int attempt) const {
 void Register::add(AgentIndex agent, const Entry& entry) {
   const std::int64_t limit = limit_of(entry.held.attempt);
   for (const Part& part : entry.held.parts) {
-    if (part.step > limit || part.rank >= part.world) continue;
+    if (part.step > limit || part.rank >= part.world || !counts(part.step)) continue;
     bool& own = saved_[{part.step, part.world}][part.rank][agent];
     own = own || !part.replica;
   }
@@ -115,6 +116,17 @@ std::vector<std::int64_t> Register::kept(std::optional<std::int64_t> flushed) co
   std::ranges::sort(steps, std::greater());
   steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
   return steps;
+}
+
+void Register::note_kept(const std::vector<std::int64_t>& steps) {
+  if (steps.empty() || steps == kept_) return;
+  kept_ = steps;
+  newest_kept_ = std::max(newest_kept_, steps.front());
+  add_all();
+}
+
+bool Register::counts(std::int64_t step) const {
+  return step >= newest_kept_ || std::ranges::find(kept_, step) != kept_.end();
 }
 
 bool Register::is_stale(AgentIndex agent, std::int64_t step) const {

@@ -56,6 +56,9 @@ class Register {
   // Returns what must stay in memory, the newest first: two complete ones, as one of them is being saved, and
   // the newest safe one, beside one that is being flushed.
   std::vector<std::int64_t> kept(std::optional<std::int64_t> flushed) const;
+  // Notes that all agents are told to keep these only, beside what is newer: the others count no more, as
+  // they may have gone before an agent says so.
+  void note_kept(const std::vector<std::int64_t>& steps);
   // Reports whether an agent that starts from this step has to remove all that it has.
   bool is_stale(AgentIndex agent, std::int64_t step) const;
 
@@ -73,12 +76,15 @@ class Register {
   void add(AgentIndex agent, const Entry& entry);
   void remove(AgentIndex agent);
   void add_all();
+  bool counts(std::int64_t step) const;
   bool is_safe(const std::map<int, Holders>& ranks) const;
 
   std::map<AgentIndex, Entry> agents_;
   std::map<Saved, std::map<int, Holders>> saved_;  // parts that count
   std::map<int, std::int64_t> begun_;              // attempts, and the step which each started from
   int known_since_ = 0;                            // all attempts that were begun from this one on are known
+  std::int64_t newest_kept_ = -1;                  // of all that agents were told to keep in this attempt
+  std::vector<std::int64_t> kept_;
   std::optional<Saved> published_;
 };
 

@@ -111,7 +111,9 @@ std::vector<std::pair<AgentIndex, checkpoint::Order>> Checkpoints::take_orders(c
   flush_.look(known_, now);
   checkpoint::Order common;
   common.complete = known_.kept(flush_.step());
+  known_.note_kept(common.complete);
   common.flush = flush_.step();
+  common.flush_world = flush_.world();
   common.ending = holds_end();
   const auto copied = neighbours(members);
   copies_ = !copied.empty();
