@@ -7,8 +7,8 @@
 by these; tensors are loaded in place, also in dicts; any other value is replaced in its dict. Each rank saves and loads its own.
 `Writer` and `Reader` are for torch.distributed.checkpoint, for states that another number of ranks is to load.
 
-Under `ddprun --checkpoint-memory` the files are in the memory of the node. Otherwise they are in a folder that all ranks share:
-`folder`, else $DDPRUN_CHECKPOINT_FOLDER, else ./checkpoints; the newest two steps stay.
+Under `ddprun --checkpoint-memory` the files are in the memory of the node, otherwise in a folder that all ranks share: `folder`,
+else $DDPRUN_CHECKPOINT_FOLDER, else ./checkpoints. The newest two steps stay.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from __future__ import annotations
 from typing import Any
 
 from ddprun.checkpoint import _place, _state
+from ddprun.checkpoint._state import RngState as rng_state
 
 __all__ = ["Reader", "Writer", "hugging_face", "lightning", "load", "rng_state", "save"]
-
-rng_state = _state.RngState
 
 
 def load(state: dict[str, Any], *, folder: _place.Named = None) -> int | None:
     """Fills `state` from the newest step that all ranks have and returns the step; None where there is none.
 
-    Call it after init_process_group(). If there are more ranks than have saved, the others begin with the parts of rank 0, 1 ... again.
+    Call it after init_process_group(). Ranks beyond those that have saved read the parts of rank 0, 1 ... again.
     """
     place = _place.of(folder)
     step = place.look()

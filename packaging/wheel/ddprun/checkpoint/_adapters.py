@@ -27,7 +27,7 @@ class Writer(FileSystemWriter):
     def write_data(self, plan: Any, planner: Any) -> Any:
         tensors = [item.tensor_data for item in plan.items if item.tensor_data]
         size = sum(math.prod(tensor.chunk.sizes) * tensor.properties.dtype.itemsize + 4096 for tensor in tensors) + (1 << 20)
-        if not self._place.has(self._step):
+        if self._step not in self._place.there:
             self._part = self._place.begin(self._step, *_place.rank_and_world(), size)
         if self._part is None:
             nothing: Any = Future()

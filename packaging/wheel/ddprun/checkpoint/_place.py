@@ -15,7 +15,7 @@ import shutil
 import socket
 import stat
 from pathlib import Path
-from typing import Any, BinaryIO, Iterator, Union
+from typing import Any, BinaryIO, Callable, Iterator, Union
 
 import torch.distributed as dist
 
@@ -29,6 +29,8 @@ class Part:
     def __init__(self, place: Place, step: int, folder: Path, rank: int, world: int) -> None:
         self.place, self.step, self.folder, self.rank, self.world = place, step, folder, rank, world
         self.files: dict[str, int] = {}
+        if operator.index(step) < 0:
+            raise ValueError(f"ddprun.checkpoint: a step is 0 or more, not {step}")
         folder.mkdir(mode=0o700, exist_ok=True)
 
     @contextlib.contextmanager
@@ -52,6 +54,7 @@ class Part:
         manifest = json.dumps({"world": self.world, "files": self.files})
         with self.open(f"rank-{self.rank}.manifest") as file:
             file.write(manifest.encode())
+        self.place.there.add(self.step)
         self.place.saved(self)
 
 
@@ -63,35 +66,27 @@ class Place:
         self.there: set[int | None] = set()  # steps that this rank has loaded or saved
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         known = (os.environ.get(name, "0") for name in ("TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "SLURM_JOB_ID"))
-        self._run = agreed(os.urandom(6).hex()) if dist_is_on() or rank_and_world()[1] == 1 else "-".join(known)
-
-    def has(self, step: int) -> bool:
-        if operator.index(step) < 0:
-            raise ValueError(f"ddprun.checkpoint: a step is 0 or more, not {step}")
-        return step in self.there
+        self._run = agreed(lambda: os.urandom(6).hex()) if dist_is_on() or rank_and_world()[1] == 1 else "-".join(known)
 
     def folder(self, step: int) -> Path:
         """Refuses a place that other users can change, as what is in it is unpickled."""
         status = os.lstat(self.path)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise RuntimeError(f"ddprun.checkpoint: {self.path} has to be a folder of user {os.geteuid()} that others cannot change; "
-                               f"it has owner {status.st_uid} and mode {stat.filemode(status.st_mode)}")
+            raise RuntimeError(f"ddprun.checkpoint: {self.path} has to be a folder of user {os.geteuid()} that others cannot "
+                               f"change; it has owner {status.st_uid} and mode {stat.filemode(status.st_mode)}")
         return self.path / f"step-{step}"
 
-    def look(self) -> int | None:
-        """The step to load."""
-        step: int | None = agreed(None if dist_is_on() and dist.get_rank() else self._newest())
+    def look(self) -> int | None:  # at the step to load
+        step: int | None = agreed(self._newest)
         self.there = {step}
         return step
 
-    def begin(self, step: int, rank: int, world: int, size: int) -> Part | None:
-        """None where there is no room."""
+    def begin(self, step: int, rank: int, world: int, size: int) -> Part | None:  # None where there is no room
         shutil.rmtree(self.folder(step), ignore_errors=True)  # of a former run: it has its name when this rank has saved, too
         partial = self.path / f".step-{step}.{self._run}.partial"  # never mixed with parts of another run
         return Part(self, step, partial, rank, world)
 
     def saved(self, part: Part) -> None:
-        self.there.add(part.step)
         if self._publish(part.folder):
             older = sorted((path for path in self.path.glob("step-*") if 0 <= _step_of(path) < part.step), key=_step_of)
             left = [path for path in self.path.glob(".step-*") if _step_of(path) <= part.step or self._run not in path.name]
@@ -134,7 +129,6 @@ class NodeMemory(Place):
         return None
 
     def saved(self, part: Part) -> None:
-        self.there.add(part.step)
         with contextlib.suppress(OSError, RuntimeError):  # it looks at the folder too
             self.ask(f"saved {part.step} {part.rank}")
 
@@ -157,8 +151,7 @@ class NodeMemory(Place):
             connection.settimeout(seconds)
             connection.connect(os.environ["DDPRUN_CHECKPOINT_SOCKET"])
             connection.sendall(f"{request}\n".encode())
-            with connection.makefile("r", encoding="utf-8") as answers:
-                word, _, rest = answers.readline().rstrip("\n").partition(" ")
+            word, _, rest = connection.makefile("r", encoding="utf-8").readline().rstrip("\n").partition(" ")
         if word != "ok":
             raise RuntimeError(f"ddprun.checkpoint: {request}: {rest or 'no answer'}")
         return rest
@@ -168,8 +161,7 @@ def _manifest(folder: Path, rank: int) -> Any:
     return json.loads((folder / f"rank-{rank}.manifest").read_bytes())
 
 
-def _is_complete(folder: Path) -> bool:
-    """Whether all parts are there, with the sizes that their manifests name."""
+def _is_complete(folder: Path) -> bool:  # with the sizes that the manifests of all ranks name
     with contextlib.suppress(OSError):
         ranks = range(_manifest(folder, 0)["world"])
         return len(list(folder.glob("*.manifest"))) >= len(ranks) and all(
@@ -188,18 +180,17 @@ def dist_is_on() -> bool:
 
 
 def rank_and_world() -> tuple[int, int]:
-    if dist_is_on():
-        return dist.get_rank(), dist.get_world_size()
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    named = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    return (dist.get_rank(), dist.get_world_size()) if dist_is_on() else named
 
 
-def agreed(value: Any, numbers: Iterator[int] = itertools.count()) -> Any:
+def agreed(value: Callable[[], Any], numbers: Iterator[int] = itertools.count()) -> Any:
     """Rank 0's value, by the store, as not every back end sends objects; the own one before init_process_group()."""
     if not dist_is_on():
-        return value
+        return value()
     store, key = dist.distributed_c10d._get_default_store(), f"ddprun/checkpoint/{next(numbers)}"
     if dist.get_rank() == 0:
-        store.set(key, json.dumps(value))
+        store.set(key, json.dumps(value()))
     return json.loads(store.get(key))
 
 

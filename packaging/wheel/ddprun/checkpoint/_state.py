@@ -14,14 +14,14 @@ from ddprun.checkpoint._place import Place, rank_and_world
 
 
 def write(place: Place, step: int, content: Any, rank: int, world: int) -> bool:
-    part = None if place.has(step) else place.begin(step, rank, world, size_of(content))
+    part = None if step in place.there else place.begin(step, rank, world, size_of(content))
     if part is None:
-        return place.has(step)
-    sums = getattr(torch.serialization, "get_crc32_options", bool)()
+        return step in place.there
+    sums, set_sums = (getattr(torch.serialization, f"{verb}_crc32_options", bool) for verb in ("get", "set"))  # not in torch 2.5
+    before = sums()
+    set_sums(False)  # they take as long as the copy, and torch.load() does not look at them
     try:
         with part.open(f"rank-{rank}.pt") as file:
-            if sums:  # they take as long as the copy, and torch.load() does not look at them
-                torch.serialization.set_crc32_options(False)
             torch.save(content, file)
         part.finish()
     except (OSError, RuntimeError) as error:
@@ -31,8 +31,7 @@ def write(place: Place, step: int, content: Any, rank: int, world: int) -> bool:
         warnings.warn(f"ddprun.checkpoint: step {step} is not saved: {part.folder}: {reason}", stacklevel=3)
         return False
     finally:
-        if sums:
-            torch.serialization.set_crc32_options(True)
+        set_sums(before)
     return True
 
 
@@ -40,13 +39,12 @@ def read(place: Place, step: int) -> Any:
     saved_by, rank, names = place.part(step, rank_and_world()[0])
     name = next((name for name in names if name.startswith(f"rank-{rank}.")), None)
     if name is None:
-        raise RuntimeError(f"step {step} in {place.path} is from checkpoint.Writer: load it by torch.distributed.checkpoint.load("
-                           "state, storage_reader=checkpoint.Reader())")
-    path = place.fetch(step, name)
-    content = torch.load(path, map_location="cpu", mmap=True, weights_only=False)  # only this user can change the folder
-    if saved_by != rank_and_world()[1] and any(hasattr(tensor, "device_mesh") for tensor in _tensors(content)):
+        raise RuntimeError(f"step {step} in {place.path} is from checkpoint.Writer, and checkpoint.Reader has to load it")
+    # Only this user can change the folder.
+    content = torch.load(place.fetch(step, name), map_location="cpu", mmap=True, weights_only=False)
+    if saved_by != rank_and_world()[1] and any(hasattr(leaf, "device_mesh") for leaf in tree_leaves(content)):
         raise RuntimeError(f"step {step} in {place.path} has sharded tensors of {saved_by} ranks, and there are "
-                           f"{rank_and_world()[1]} now: save with checkpoint.Writer, which any number of ranks can load")
+                           f"{rank_and_world()[1]} now: save with checkpoint.Writer, for any number of ranks")
     return content
 
 
@@ -61,12 +59,10 @@ def fill(state: dict[str, Any], saved: dict[str, Any]) -> None:
         if name not in saved:
             raise KeyError(f"the checkpoint has no {name!r}, only {', '.join(map(repr, saved))}")
         state[name] = _filled(state[name], saved[name])
-    mapped = {_memory(tensor).data_ptr() for tensor in _tensors(saved)}
-    kept = [value for value in state.values() if not isinstance(value, torch.nn.Module)]  # modules copy, optimizers do not
-    for tensor in _tensors(content_of(dict(enumerate(kept)))):
-        if _memory(tensor).data_ptr() in mapped:  # of a file that would use memory even after it is removed
-            local = getattr(tensor, "_local_tensor", tensor)
-            local.data = local.data.clone()
+    mapped = {tensor.untyped_storage().data_ptr() for tensor in _tensors(saved)}
+    for tensor in _tensors([content_of(value) for value in state.values() if not isinstance(value, torch.nn.Module)]):
+        if tensor.untyped_storage().data_ptr() in mapped:  # an optimizer keeps it, and so the file's memory after it is removed
+            tensor.data = tensor.data.clone()
 
 
 def _filled(value: Any, saved: Any) -> Any:
@@ -82,18 +78,15 @@ def _filled(value: Any, saved: Any) -> Any:
 
 
 def size_of(content: Any) -> int:
-    """In bytes, at least what a file of it has, unless it consists of very many small objects."""
-    memory = {_memory(tensor).data_ptr(): _memory(tensor).nbytes() for tensor in _tensors(content)}
-    others = (getattr(leaf, "nbytes", 0) or sys.getsizeof(leaf) for leaf in tree_leaves(content) if not isinstance(leaf, torch.Tensor))
-    return sum(memory.values()) + sum(others) + (1 << 20)
+    storages = {storage.data_ptr(): storage.nbytes() for storage in (tensor.untyped_storage() for tensor in _tensors(content))}
+    others = [leaf for leaf in tree_leaves(content) if not isinstance(leaf, torch.Tensor)]
+    return sum(storages.values()) + sum(getattr(leaf, "nbytes", 0) or sys.getsizeof(leaf) for leaf in others) + (1 << 20)  # at most
 
 
 def _tensors(content: Any) -> list[Any]:
-    return [leaf for leaf in tree_leaves(content) if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
-
-
-def _memory(tensor: Any) -> Any:
-    return getattr(tensor, "_local_tensor", tensor).untyped_storage()
+    """Those with a storage: of a sharded one that of this rank, and none of sparse ones."""
+    tensors = [getattr(leaf, "_local_tensor", leaf) for leaf in tree_leaves(content) if isinstance(leaf, torch.Tensor)]
+    return [tensor for tensor in tensors if tensor.layout == torch.strided]
 
 
 class RngState:
