@@ -94,26 +94,21 @@ void FlushFolder::publish(Step step) const {
                     whole = path_ + "/" + checkpoint::step_folder(step);
   const std::map<int, Manifest> parts = read_all(partial);
   std::map<std::string, std::uint64_t> wanted;
-  for (const auto& [rank, manifest] : parts) {
-    wanted[checkpoint::manifest_name(rank)] = 0;
+  for (const auto& [rank, manifest] : parts)
     for (const File& file : manifest.files) wanted[file.name] = file.bytes;
-  }
-  const auto files = os::list_own_files(partial);
-  std::size_t found = 0;
-  for (const os::StampedFile& file : files) {
+  std::vector<std::string> others;  // of another attempt, or left by a process that was killed
+  for (const os::StampedFile& file : os::list_own_files(partial)) {
     const auto want = wanted.find(file.name);
-    if (want == wanted.end())  // of another attempt
-      ::unlink((partial + "/" + file.name).c_str());
-    else if (want->second == file.stamp.bytes || checkpoint::parse_manifest_name(file.name))
-      ++found;
+    const auto rank = checkpoint::parse_manifest_name(file.name);
+    if (want != wanted.end() && want->second == file.stamp.bytes)
+      wanted.erase(want);
+    else if (!rank || !parts.contains(*rank))
+      others.push_back(partial + "/" + file.name);
   }
-  if (parts.empty() || found < wanted.size())
-    throw Error(fmt::format("{} is not complete", printable(partial)));
-  if (::rename(partial.c_str(), whole.c_str()) != 0 && errno == ENOTEMPTY) {
-    os::remove_below(whole, true);  // what was flushed before was of another history
-    errno = ::rename(partial.c_str(), whole.c_str()) == 0 ? 0 : errno;
-  }
-  if (::access(whole.c_str(), F_OK) != 0)
+  if (parts.empty() || !wanted.empty()) throw Error(fmt::format("{} is not complete", printable(partial)));
+  for (const std::string& path : others) ::unlink(path.c_str());
+  os::remove_below(whole, true);  // it is of another history
+  if (::rename(partial.c_str(), whole.c_str()) != 0)
     throw os::system_failure("cannot create " + printable(whole), errno);
   os::sync_folder(path_);
 }
