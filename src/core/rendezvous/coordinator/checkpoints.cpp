@@ -118,7 +118,6 @@ std::vector<std::pair<AgentIndex, checkpoint::Order>> Checkpoints::take_orders(c
   const auto copied = neighbours(members);
   copies_ = !copied.empty();
   for (const auto& [connection, agent] : members.here()) {
-    if (!serves(members, agent)) continue;
     checkpoint::Order order = common;
     if (const auto next = copied.find(agent); next != copied.end())
       order.copy_from = checkpoint_server(members, next->second);
