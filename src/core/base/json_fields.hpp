@@ -93,12 +93,12 @@ class JsonFields {
     if (has(name, time.has_value())) seconds(name, time ? *time : time.emplace());
   }
 
-  // Rows of counts of one type: cells_of(row) is where they are, std::vector{&range.first, &range.last}.
+  // Rows of counts: cells_of(row) is where they are, std::vector{&range.first, &range.last}.
   template <class Row, class CellsOf>
   void rows(const char* name, std::vector<Row>& rows, std::size_t limit, const CellsOf& cells_of) {
     at(name).list(rows, 0, limit, [&](JsonFields field, Row& row) {
-      auto cells = cells_of(row);
-      const auto each = [](JsonFields cell, auto* count) { cell.exchange_count(*count); };
+      std::vector<int*> cells = cells_of(row);
+      const auto each = [](JsonFields cell, int* count) { cell.exchange_count(*count); };
       field.list(cells, cells.size(), cells.size(), each, k_wrong_width);
     });
   }
@@ -179,10 +179,7 @@ class JsonFields {
     const bool fits = found && std::cmp_greater_equal(*found, least) && std::cmp_less_equal(*found, most);
     if (check(fits, name_, problem != nullptr ? problem : "is out of range")) number = *found;
   }
-  template <std::integral Number>
-  void exchange_count(Number& count) {
-    exchange(count, 0, std::numeric_limits<Number>::max(), "is out of range");
-  }
+  void exchange_count(int& count) { exchange(count, 0, std::numeric_limits<int>::max(), "is out of range"); }
   template <class Tag, class... Limits>
   void exchange(Id<Tag>& id, Limits... limits) {
     exchange(id.value, limits...);

@@ -62,6 +62,7 @@ class Register {
   // Reports whether an agent that starts from this step has to remove all that it has.
   bool is_stale(AgentIndex agent, std::int64_t step) const;
 
+  const std::string& host_of(AgentIndex agent) const { return agents_.at(agent).host; }
   std::map<int, Holders> holders(const Saved& saved) const;
   std::vector<int> missing(const Saved& saved) const;  // ranks whose part no agent has
   std::set<int> flushed(std::int64_t step) const;      // ranks whose parts of it agents say they have flushed

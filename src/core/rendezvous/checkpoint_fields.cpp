@@ -1,6 +1,5 @@
 // Fields of what messages tell of checkpoints.
 #include <algorithm>
-#include <limits>
 
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator_place.hpp"
@@ -10,32 +9,16 @@ namespace ddprun::rendezvous {
 
 namespace {
 
-constexpr std::int64_t k_last_rank = k_max_processes - 1;
+constexpr std::int64_t k_last_rank = k_max_processes - 1, k_most_attempts = 1 << 30;
 constexpr std::size_t k_max_kept = 4;  // steps
 
-struct PartRow {
-  std::int64_t step = 0, rank = 0, world = 0, bytes = 0, replica = 0;
-};
-
-void describe_parts(Fields& fields, std::vector<checkpoint::Part>& parts) {
-  if (!fields.has("parts", !parts.empty())) return;
-  const std::size_t left_out = parts.size() - std::min(parts.size(), k_max_parts);
-  std::vector<PartRow> rows;
-  for (std::size_t i = left_out; i < parts.size(); ++i) {
-    const checkpoint::Part& part = parts[i];
-    rows.push_back(
-        {part.step, part.rank, part.world, static_cast<std::int64_t>(part.bytes), part.replica ? 1 : 0});
-  }
-  fields.rows("parts", rows, k_max_parts, [](PartRow& row) {
-    return std::vector{&row.step, &row.rank, &row.world, &row.bytes, &row.replica};
-  });
-  parts.clear();
-  for (const PartRow& row : rows) {
-    const bool valid = row.rank < row.world && row.world <= k_max_processes && row.replica <= 1;
-    if (!fields.check(valid, "parts", "have an invalid row")) return;
-    parts.push_back({row.step, static_cast<int>(row.rank), static_cast<int>(row.world),
-                     static_cast<std::uint64_t>(row.bytes), row.replica == 1});
-  }
+void describe_part(Fields& fields, checkpoint::Part& part) {
+  fields.value("step", part.step);
+  fields.value("rank", part.rank);
+  fields.value("world", part.world, 1, k_max_processes);
+  fields.value("bytes", part.bytes);
+  fields.optional("replica", part.replica);
+  fields.check(part.rank < part.world, "rank", "is not below \"world\"");
 }
 
 void describe_ranks(Fields& fields, const char* name, std::vector<int>& ranks, std::size_t limit) {
@@ -59,12 +42,14 @@ void describe_server(Fields& fields, staging::Server& server) {
 }
 
 void describe_held(Fields& fields, checkpoint::Held& held) {
-  describe_parts(fields, held.parts);
+  const std::size_t left_out = held.parts.size() - std::min(held.parts.size(), k_max_parts);
+  held.parts.erase(held.parts.begin(), held.parts.begin() + static_cast<std::ptrdiff_t>(left_out));
+  if (fields.has("parts", !held.parts.empty())) fields.value("parts", held.parts, k_max_parts, describe_part);
   fields.optional("flushed", held.flushed);
   describe_ranks(fields, "flushed_ranks", held.flushed_ranks, k_max_parts);
   fields.optional("published", held.published);
   fields.optional("published_world", held.published_world, 0, k_max_processes);
-  fields.unless(-1, "attempt", held.attempt);
+  fields.unless(-1, "attempt", held.attempt, 0, k_most_attempts);
   fields.unless(std::int64_t{-1}, "begun_from", held.begun_from);
 }
 

@@ -13,9 +13,9 @@
 
 #include "base/duration.hpp"
 #include "base/ids.hpp"
+#include "checkpoint/held.hpp"
 #include "events/event.hpp"
 #include "plan/world_plan.hpp"
-#include "rendezvous/checkpoint_messages.hpp"
 #include "rendezvous/client_questions.hpp"
 #include "rendezvous/lifeline.hpp"
 #include "rendezvous/profile_request.hpp"
@@ -148,6 +148,12 @@ struct Alive {  // answer to AliveQuestion
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 
+// What the agent has of checkpoints, whenever it changes.
+struct CheckpointsHeld {
+  checkpoint::Held held;
+  friend bool operator==(const CheckpointsHeld&, const CheckpointsHeld&) = default;
+};
+
 // lifeline::Output, instead of everything else (--gather): this connection carries what an agent writes to
 // one of its standard outputs. The bytes follow as they are, to their end; the coordinator closes once it has
 // read all of them.
@@ -205,6 +211,12 @@ struct Stop {
   bool again = false;       // another attempt may follow
   std::optional<supervise::Failure> failure{};  // failure that it answers, without the worker's words
   friend bool operator==(const Stop&, const Stop&) = default;
+};
+
+// Whenever it changes.
+struct CheckpointOrder {
+  checkpoint::Order order;
+  friend bool operator==(const CheckpointOrder&, const CheckpointOrder&) = default;
 };
 
 // The last message to every agent: end with exit_code_of(cause). Workers still running are killed.

@@ -323,12 +323,14 @@ TEST_CASE("checkpoints that no training has are refused") {
     return error_of(R"({"type":"checkpoints",)" + fields + "}");
   };
   const std::string prefix = "an invalid message: ";
-  CHECK(held(R"("parts":[[90,0,2,1000,0]])").empty());
-  CHECK(held(R"("parts":[[90,2,2,1000,0]])") == prefix + "\"parts\" have an invalid row");
-  CHECK(held(R"("parts":[[90,0,16777217,1000,0]])") == prefix + "\"parts\" have an invalid row");
-  CHECK(held(R"("parts":[[90,0,2,1000,2]])") == prefix + "\"parts\" have an invalid row");
-  CHECK(held(R"("parts":[[-1,0,2,1000,0]])") == prefix + "\"parts\" is out of range");
-  CHECK(held(R"("parts":[[90,0,2,1000]])") == prefix + "\"parts\" has a row of wrong width");
+  const auto part = [&](const std::string& step, const std::string& rank, const std::string& world) {
+    return held(R"("parts":[{"bytes":1000,"step":)" + step + ",\"rank\":" + rank + ",\"world\":" + world +
+                "}]");
+  };
+  CHECK(part("90", "0", "2").empty());
+  CHECK(part("90", "2", "2") == prefix + "\"rank\" is not below \"world\"");
+  CHECK(part("90", "0", "16777217") == prefix + "\"world\" is out of range");
+  CHECK(part("-1", "0", "2") == prefix + "\"step\" is out of range");
   CHECK(held(R"("published":-1)") == prefix + "\"published\" is out of range");
   CHECK(held(R"("flushed_ranks":[16777216])") == prefix + "\"flushed_ranks\" are out of range");
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "allocation/hostlist.hpp"
 #include "checkpoint/neighbours.hpp"
 #include "plan/network_order.hpp"
 #include "rendezvous/codec.hpp"
@@ -14,23 +15,35 @@ namespace ddprun::rendezvous {
 
 namespace {
 
+using checkpoint::Saved;
+
 constexpr Milliseconds k_before_kill{2000};  // in which all are told of the end
 
-staging::Server checkpoint_server(const Membership& members, AgentIndex agent) {
-  const plan::Announcement& announced = *members.at(agent).announcement;
-  return server_of(announced, announced.checkpoint_door);
+std::map<AgentIndex, staging::Server> servers_of(const Membership& members) {
+  std::map<AgentIndex, staging::Server> servers;
+  for (const auto& [connection, agent] : members.here()) {
+    const plan::Announcement& announced = *members.at(agent).announcement;
+    if (!announced.checkpoint_door.empty()) servers[agent] = server_of(announced, announced.checkpoint_door);
+  }
+  return servers;
 }
 
-bool serves(const Membership& members, AgentIndex agent) {
-  return members.is_here(agent) && !members.at(agent).announcement->checkpoint_door.empty();
+std::map<AgentIndex, AgentIndex> neighbours_of(const Membership& members,
+                                               const std::map<AgentIndex, staging::Server>& servers) {
+  std::vector<checkpoint::Place> places;
+  for (const AgentIndex agent : members.participants()) {
+    if (!servers.contains(agent)) continue;
+    const plan::Announcement& announced = *members.at(agent).announcement;
+    places.push_back({agent, announced.host, plan::unit_of(announced.network)});
+  }
+  return checkpoint::choose_neighbours(places);
 }
 
 }  // namespace
 
 Checkpoints::Checkpoints(const std::optional<CheckpointSettings>& settings)
     : settings_(settings),
-      flush_(settings && !settings->flush.empty(),
-             settings ? settings->flush_every : std::optional<Milliseconds>{}) {}
+      flush_(settings && !settings->flush.empty(), settings ? settings->flush_every : std::nullopt) {}
 
 void Checkpoints::note(AgentIndex agent, const std::string& host, const checkpoint::Held& held) {
   if (!settings_) return;
@@ -46,21 +59,16 @@ void Checkpoints::forget(AgentIndex agent) {
   is_new_ = true;
 }
 
-std::map<AgentIndex, std::optional<checkpoint::Restore>> Checkpoints::begin_attempt(const Membership& members,
-                                                                                    Attempt attempt,
-                                                                                    TimePoint now) {
-  std::map<AgentIndex, std::optional<checkpoint::Restore>> restores;
+Checkpoints::Restores Checkpoints::begin_attempt(const Membership& members, Attempt attempt, TimePoint now) {
+  Restores restores;
   if (!settings_) return restores;
   const auto start = known_.newest();
   std::map<AgentIndex, checkpoint::Holder> holders;
-  for (const auto& [rank, agents] : known_.holders(start.value_or(checkpoint::Saved{}))) {
-    for (const auto& [agent, own] : agents) {
-      if (!serves(members, agent)) continue;
-      checkpoint::Holder& holder = holders[agent];
-      if (holder.ranks.empty()) holder.server = checkpoint_server(members, agent);
-      holder.ranks.push_back(rank);
-    }
+  for (const auto& [agent, server] : servers_of(members)) holders[agent].server = server;
+  for (const auto& [rank, agents] : known_.holders(start.value_or(Saved{}))) {
+    for (const auto& [agent, own] : agents) holders[agent].ranks.push_back(rank);
   }
+  std::erase_if(holders, [](const auto& each) { return each.second.ranks.empty(); });
   for (const AgentIndex agent : members.participants()) {
     if (!start) break;
     checkpoint::Restore& restore = restores[agent].emplace();
@@ -72,7 +80,7 @@ std::map<AgentIndex, std::optional<checkpoint::Restore>> Checkpoints::begin_atte
       if (other != agent && restore.holders.size() < k_max_holders) restore.holders.push_back(holder);
     }
   }
-  note_loss(start);
+  tell_loss(start);
   kept_told_ = start ? start->step : -1;
   const std::int64_t from = start ? start->step : -1;
   known_.begin_attempt(attempt.value, from, members.participants());
@@ -82,30 +90,18 @@ std::map<AgentIndex, std::optional<checkpoint::Restore>> Checkpoints::begin_atte
   return restores;
 }
 
-void Checkpoints::note_loss(const std::optional<checkpoint::Saved>& start) {
+void Checkpoints::tell_loss(const std::optional<Saved>& start) {
   const auto reached = std::exchange(reached_, start);
   if (!reached || (start && start->step >= reached->step)) return;
-  std::string from = "anew";
-  if (start) from = fmt::format("from step {}", start->step);
+  std::string from = start ? fmt::format("from step {}", start->step) : "anew";
   if (start && known_.published() == start) from += " in " + settings_->flush;
-  loss_ = fmt::format("no node is left that has step {} of {}; the workers start {}", reached->step,
-                      describe_ranks(known_.missing(*reached)), from);
+  notices_.push_back({fmt::format("no node is left that has step {} of {}; the workers start {}",
+                                  reached->step, describe_ranks(known_.missing(*reached)), from),
+                      {}});
 }
 
-std::map<AgentIndex, AgentIndex> Checkpoints::neighbours(const Membership& members) const {
-  std::vector<checkpoint::Place> places;
-  for (const AgentIndex agent : members.participants()) {
-    if (!serves(members, agent)) continue;
-    const plan::Announcement& announced = *members.at(agent).announcement;
-    places.push_back({agent, announced.host, plan::unit_of(announced.network)});
-  }
-  return checkpoint::choose_neighbours(places);
-}
-
-std::vector<std::pair<AgentIndex, checkpoint::Order>> Checkpoints::take_orders(const Membership& members,
-                                                                               AgentIndex own,
-                                                                               TimePoint now) {
-  std::vector<std::pair<AgentIndex, checkpoint::Order>> orders;
+Checkpoints::Orders Checkpoints::take_orders(const Membership& members, AgentIndex own, TimePoint now) {
+  Orders orders;
   const bool is_due = flush_.due() && now >= *flush_.due();
   if (!settings_ || (!std::exchange(is_new_, false) && !is_due)) return orders;
   flush_.look(known_, now);
@@ -115,12 +111,13 @@ std::vector<std::pair<AgentIndex, checkpoint::Order>> Checkpoints::take_orders(c
   common.flush = flush_.step();
   common.flush_world = flush_.world();
   common.ending = holds_end();
-  const auto copied = neighbours(members);
-  copies_ = !copied.empty();
+  const auto servers = servers_of(members);
+  const auto neighbours = neighbours_of(members, servers);
+  copies_ = !neighbours.empty();
   for (const auto& [connection, agent] : members.here()) {
     checkpoint::Order order = common;
-    if (const auto next = copied.find(agent); next != copied.end())
-      order.copy_from = checkpoint_server(members, next->second);
+    if (const auto next = neighbours.find(agent); next != neighbours.end())
+      order.copy_from = servers.at(next->second);
     order.flush_ranks = flush_.ranks_of(agent);
     if (agent == own && flush_.is_written()) order.publish = flush_.step();
     checkpoint::Order& told = told_[agent];
@@ -156,15 +153,14 @@ void Checkpoints::note_signal(TimePoint now) {
   is_new_ = true;
 }
 
-bool Checkpoints::is_pending() const {
+std::optional<std::int64_t> Checkpoints::pending() const {
   const auto all = known_.complete();
-  const auto published = known_.published();
-  return flush_.step() || (!all.empty() && (!published || all.front().step > published->step));
+  const bool is_newer = !all.empty() && (!known_.published() || all.front().step > known_.published()->step);
+  return flush_.step() || !is_newer ? flush_.step() : all.front().step;
 }
 
 bool Checkpoints::hold(const supervise::Cause& cause) {
-  if (!settings_ || settings_->flush.empty() || given_up_) return false;
-  if (!end_ && !is_pending()) return false;
+  if (!settings_ || settings_->flush.empty() || given_up_ || (!end_ && !pending())) return false;
   begin_end();
   is_new_ = true;
   if (!end_) end_ = cause;
@@ -186,25 +182,27 @@ std::optional<supervise::Cause> Checkpoints::take_end(const CoordinatorJobEnd& j
   } else if (!signal_at_ && job.at) {
     limit_ = std::min(*limit_, *job.at);
   }
-  if (is_pending() && now < *limit_) return std::nullopt;
+  const auto step = pending();
+  if (step && now < *limit_) return std::nullopt;
+  if (step) tell_unflushed(*step);
   const auto cause = end_;
   give_up();
   return cause;
 }
 
-std::string Checkpoints::describe_flush() const {
-  return fmt::format("waiting for step {} to be written to {}", flush_.step().value_or(0), settings_->flush);
+void Checkpoints::tell_unflushed(std::int64_t step) {
+  std::vector<std::string> late;
+  for (const AgentIndex agent : flush_.awaited()) late.push_back(known_.host_of(agent));
+  const auto published = known_.published();
+  notices_.push_back(
+      {fmt::format("step {} could not be written to {} in time{}; {} is there", step, settings_->flush,
+                   late.empty() ? "" : ", not by " + allocation::compress_hostlist(late),
+                   published ? fmt::format("step {}", published->step) : "no checkpoint"),
+       "--checkpoint-flush-every writes one from time to time before the end"});
 }
 
-std::optional<allocation::Notice> Checkpoints::describe_unflushed(const std::string& hosts) const {
-  if (!is_pending()) return std::nullopt;
-  const auto published = known_.published();
-  const std::string there = published ? fmt::format("step {}", published->step) : "no checkpoint";
-  return allocation::Notice{
-      fmt::format("step {} could not be written to {} in time{}; {} is there",
-                  flush_.step().value_or(known_.complete().empty() ? 0 : known_.complete().front().step),
-                  settings_->flush, hosts.empty() ? "" : ", not by " + hosts, there),
-      "--checkpoint-flush-every writes one from time to time before the end"};
+std::string Checkpoints::describe_flush() const {
+  return fmt::format("waiting for step {} to be written to {}", pending().value_or(0), settings_->flush);
 }
 
 }  // namespace ddprun::rendezvous

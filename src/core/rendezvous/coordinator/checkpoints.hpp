@@ -12,27 +12,24 @@
 #include "rendezvous/coordinator/coordinator_agent.hpp"
 #include "rendezvous/coordinator_settings.hpp"
 #include "rendezvous/membership/membership.hpp"
-#include "supervise/outcome.hpp"
 
 namespace ddprun::rendezvous {
 
 class Checkpoints {
  public:
+  using Restores = std::map<AgentIndex, std::optional<checkpoint::Restore>>;
+  using Orders = std::vector<std::pair<AgentIndex, checkpoint::Order>>;
+
   explicit Checkpoints(const std::optional<CheckpointSettings>& settings);
 
   void note(AgentIndex agent, const std::string& host, const checkpoint::Held& held);
   void move(AgentIndex from, AgentIndex to) { known_.move(from, to); }
   void forget(AgentIndex agent);
-
   // Begins an attempt of those that take part, and returns what each starts from.
-  std::map<AgentIndex, std::optional<checkpoint::Restore>> begin_attempt(const Membership& members,
-                                                                         Attempt attempt, TimePoint now);
-  // Returns a sentence about a step that was complete, and that the attempt does not start from.
-  std::string take_loss() { return std::exchange(loss_, {}); }
-
+  Restores begin_attempt(const Membership& members, Attempt attempt, TimePoint now);
   // Returns the orders that have changed. `own`: the agent that publishes.
-  std::vector<std::pair<AgentIndex, checkpoint::Order>> take_orders(const Membership& members, AgentIndex own,
-                                                                    TimePoint now);
+  Orders take_orders(const Membership& members, AgentIndex own, TimePoint now);
+  std::vector<allocation::Notice> take_notices() { return std::exchange(notices_, {}); }
 
   // Return the newest step, once, that no loss of a host would destroy where there are two, and the newest
   // one in the flush folder.
@@ -50,18 +47,13 @@ class Checkpoints {
   void give_up();  // once the job may continue elsewhere
   // Returns the cause once the flush is over, or its time.
   std::optional<supervise::Cause> take_end(const CoordinatorJobEnd& job, TimePoint now);
-  // Returns the agents that have not flushed their parts in that time.
-  std::set<AgentIndex> late() const { return flush_.awaited(); }
   std::string describe_flush() const;  // "waiting for step 90 to be written to /shared/run"
-  // Returns a notice once that could not be done in time. `hosts`: those of late().
-  std::optional<allocation::Notice> describe_unflushed(const std::string& hosts) const;
-
   std::optional<TimePoint> due() const { return limit_ ? limit_ : flush_.due(); }
 
  private:
-  bool is_pending() const;
-  void note_loss(const std::optional<checkpoint::Saved>& start);
-  std::map<AgentIndex, AgentIndex> neighbours(const Membership& members) const;
+  std::optional<std::int64_t> pending() const;  // step to be flushed
+  void tell_loss(const std::optional<checkpoint::Saved>& start);
+  void tell_unflushed(std::int64_t step);
 
   std::optional<CheckpointSettings> settings_;
   checkpoint::Register known_;
@@ -69,7 +61,7 @@ class Checkpoints {
   std::map<AgentIndex, checkpoint::Order> told_;
   bool is_new_ = false;                       // orders may have changed
   std::optional<checkpoint::Saved> reached_;  // the newest one that was complete in memory
-  std::string loss_;
+  std::vector<allocation::Notice> notices_;
   bool copies_ = false;  // there are neighbours
   std::int64_t kept_told_ = -1, published_told_ = -1;
   std::optional<supervise::Cause> end_;  // held back

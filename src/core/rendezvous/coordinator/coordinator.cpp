@@ -348,7 +348,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
   job_end_.finished.clear();
   const auto places = store_places();
   const StageSources stage(members_, settings_.own);
-  auto restores = begin_checkpoints(now);
+  auto restores = checkpoints_.begin_attempt(members_, attempt_, now);
   for (const AgentIndex agent : members_.participants()) {
     plan::Assignment assignment = *share_of(agent);
     if (const auto found = places.find(agent); found != places.end()) assignment.store_places = found->second;

@@ -97,7 +97,6 @@ class Coordinator {
   void handle(ConnectionId connection, const ClockQuestion& question, TimePoint now);
   void handle(ConnectionId connection, const CollectivesSeen& seen, TimePoint now);
   void handle(ConnectionId connection, const CheckpointsHeld& message, TimePoint now);
-  std::map<AgentIndex, std::optional<checkpoint::Restore>> begin_checkpoints(TimePoint now);
   void hold_end();
   void settle(TimePoint now);  // the last step of each event
   void tell_slow(const status::JobStatus& job, TimePoint now);

@@ -1,8 +1,4 @@
-// Checkpoints in the nodes' memory: what each attempt starts from, and the end of the job while the newest
-// one is being flushed.
-#include <fmt/format.h>
-
-#include "allocation/hostlist.hpp"
+// Checkpoints in the nodes' memory, and the end of the job while the newest one is being flushed.
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
 
@@ -11,13 +7,6 @@ namespace ddprun::rendezvous {
 void Coordinator::handle(ConnectionId connection, const CheckpointsHeld& message, TimePoint) {
   const AgentIndex agent = members_.here().at(connection);
   checkpoints_.note(agent, announced(agent).host, message.held);
-}
-
-std::map<AgentIndex, std::optional<checkpoint::Restore>> Coordinator::begin_checkpoints(TimePoint now) {
-  auto restores = checkpoints_.begin_attempt(members_, attempt_, now);
-  if (const std::string loss = checkpoints_.take_loss(); !loss.empty())
-    actions_.push_back(ShowNotice{{loss, {}}});
-  return restores;
 }
 
 // Waits as if agents were still stopping their workers; none is any more.
@@ -37,13 +26,10 @@ void Coordinator::settle(TimePoint now) {
     if (const auto step = checkpoints_.take_kept()) record(told::checkpoint(attempt_, *step, {}));
     if (const auto step = checkpoints_.take_published())
       record(told::checkpoint(attempt_, *step, checkpoints_.flush_folder()));
-    if (const auto end = checkpoints_.take_end(job_end_, now)) {
-      std::vector<std::string> late;
-      for (const AgentIndex agent : checkpoints_.late()) late.push_back(host_of(agent));
-      if (auto notice = checkpoints_.describe_unflushed(allocation::compress_hostlist(late)))
-        actions_.push_back(ShowNotice{std::move(*notice)});
-      finish(*end);
-    }
+    const auto end = checkpoints_.take_end(job_end_, now);
+    for (allocation::Notice& notice : checkpoints_.take_notices())
+      actions_.push_back(ShowNotice{std::move(notice)});
+    if (end) finish(*end);
   }
   update_status(now);
 }
