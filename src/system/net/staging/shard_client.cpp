@@ -17,7 +17,7 @@ namespace ddprun::net {
 
 namespace {
 
-constexpr std::size_t k_longest_list = std::size_t{1} << 28U;
+constexpr std::size_t k_longest_offers = std::size_t{1} << 28U;
 
 // Hashes a file while it is written, in a thread of its own.
 class FollowingHash {
@@ -105,7 +105,7 @@ ShardClient::List ShardClient::get_list(std::uint64_t known, std::uint64_t step)
       return {version, checkpoint::decode_offers(list), static_cast<int>(numbers.number()) - 1};
     }
     list += piece.text;
-    if (list.size() > k_longest_list) throw Error(server.host + " has sent too long a list");
+    if (list.size() > k_longest_offers) throw Error(server.host + " has sent too long a list");
   }
 }
 
