@@ -49,6 +49,7 @@ rendezvous::CoordinatorSettings settings(int kind) {
   of.record = true;
   of.live = true;
   of.connects = true;
+  if (kind >= 128) of.checkpoints = rendezvous::CheckpointSettings{"/shared", Milliseconds{20000}, {}, {}};
   return of;
 }
 
@@ -60,6 +61,7 @@ plan::Announcement announce(int agent) {
   of.workers = 2;
   of.max_restarts = 1;
   of.addresses = {agent == 0 ? "10.0.0.1" : "10.0.0.2"};
+  of.checkpoint_door = "30000/cafe";
   return of;
 }
 

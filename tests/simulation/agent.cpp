@@ -146,6 +146,7 @@ plan::Announcement Agent::announcement() const {
   self.max_restarts = world_.launch().max_restarts;
   self.addresses = {fmt::format("10.0.0.{}", place_ + 1), fmt::format("10.1.0.{}", place_ + 1)};
   if (world_.launch().by_network) self.network.switches = fmt::format("s0/leaf{}", place_ % k_switches);
+  if (world_.launch().saves) self.checkpoint_door = "30000/secret";
   self.successor_port = place_ == 0 ? 0 : k_successor_port + place_;
   return self;
 }
@@ -196,6 +197,7 @@ void Agent::handle(const Start& start) {
   failures_.clear();
   ranks_ = start.assignment.workers;
   attempt_ = start.assignment.attempt;
+  begin_checkpoints(start);
   supervisor_.note_start(start.assignment);
   decide();
 }
@@ -331,6 +333,7 @@ void Agent::carry_out(const supervise::act::ReportRequest& action) {
 
 void Agent::carry_out(const supervise::act::ReportSuccess&) {
   life_.note_succeeded();
+  if (life_.linked() && world_.launch().saves) send(CheckpointsHeld{store_.held()});
   if (life_.linked()) send(AttemptSucceeded{supervisor_.attempt()});
 }
 
@@ -377,6 +380,7 @@ void Agent::carry_out(const supervise::life::SendStopped& action) {
   }
   if (stopped.failures.size() > k_max_further_failures) stopped.failures.resize(k_max_further_failures);
   stopping_ = false;
+  stopped.checkpoints = tell_all_checkpoints();
   if (place_ > 0 && !world_.one_loss() && one_in(world_.random(), 60))
     stopped.unfit = "GPU: GPU 3: GPU is lost";
   send(stopped);

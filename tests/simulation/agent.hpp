@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints.hpp"
 #include "clock.hpp"
 #include "network.hpp"
 #include "rendezvous/codec.hpp"
@@ -44,6 +45,9 @@ struct Launch {
   Milliseconds grace{2000};
   Milliseconds join_timeout{60000};
   Milliseconds last_call{3000};
+  bool saves = false;  // its workers do, and the newest is kept in memory
+  bool flushes = false;
+  std::optional<Milliseconds> flush_every{};
 };
 
 // A connection that is asked for, until one side or the other has decided.
@@ -91,6 +95,12 @@ class Agent {
   const std::string& last_words() const { return last_words_; }
   std::string name() const;
 
+  // ---- checkpoints.cpp
+  CheckpointStore& store() { return store_; }
+  const CheckpointStore& store() const { return store_; }
+  void tell_checkpoints();
+  void copy_from(Agent& other, std::int64_t step, int rank, const Copy& part);
+
  private:
   friend class MemberSide;
   friend class CoordinatorSide;
@@ -99,6 +109,10 @@ class Agent {
   void kill_if_forsaken();
   void drop_link(bool with_power);
   void leave();
+  checkpoint::Held tell_all_checkpoints();
+  void begin_checkpoints(const rendezvous::Start& start);
+  void save_after(Microseconds after, std::int64_t step, int rank, int world_size);
+  void write_part(std::int64_t step, int rank);
   plan::Announcement announcement() const;
   rendezvous::CoordinatorSettings coordinator_settings() const;
   void begin_member(rendezvous::MemberJoinSettings settings, std::optional<rendezvous::Survivor> survivor);
@@ -124,7 +138,7 @@ class Agent {
   void handle(const rendezvous::ProfileRequest&) {}
   void handle(const rendezvous::ProfilePart&) {}
   void handle(const rendezvous::ClockReply&) {}
-  void handle(const rendezvous::CheckpointOrder&) {}
+  void handle(const rendezvous::CheckpointOrder& told);
   void handle(const rendezvous::Roster& roster);
   void handle(const rendezvous::Start& start);
   void handle(const rendezvous::Standby&);
@@ -188,6 +202,7 @@ class Agent {
   Attempt attempt_;
   int led_by_ = -1;  // the number of the process that coordinates
   Timer timer_, turn_;
+  CheckpointStore store_;
 
   std::shared_ptr<MemberSide> member_;
   std::shared_ptr<CoordinatorSide> coordinator_;

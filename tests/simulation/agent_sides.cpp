@@ -93,6 +93,7 @@ void MemberSide::join(const std::shared_ptr<Link>& taken, const std::string& add
   message.version = "1";
   message.reached = address;
   message.agents = world_.launch().agents;
+  message.checkpoints = agent_.tell_all_checkpoints();
   link->listen(0, {[this, weak = std::weak_ptr(here_)](const std::string& bytes) {
                      agent_.post([this, weak, bytes] {
                        if (weak.lock()) take(bytes);
@@ -366,6 +367,9 @@ CoordinatorSettings Agent::coordinator_settings() const {
   settings.port = place_ == 0 ? k_first_port : k_successor_port + place_;
   settings.grace = launch.grace;
   settings.silence = launch.host_timeout;
+  if (launch.saves)
+    settings.checkpoints =
+        CheckpointSettings{launch.flushes ? "/shared" : "", launch.flush_every, Milliseconds{20000}, {}};
   return settings;
 }
 
@@ -384,6 +388,7 @@ void Agent::begin_coordinator(CoordinatorSettings settings, std::optional<Surviv
   join.survivor = std::move(survivor);
   join.version = settings.version;
   join.agents = settings.agents;
+  join.checkpoints = tell_all_checkpoints();
   send(std::move(join));
   life_.note_coordinates();
   life_.note_joined();

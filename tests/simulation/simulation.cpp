@@ -51,7 +51,8 @@ int main(int count, char** words) {
       return usage();
     }
   }
-  unsigned long succeeded = 0, had_to = 0, worlds = 0, takeovers = 0, restarts = 0, faults = 0;
+  unsigned long succeeded = 0, had_to = 0, worlds = 0, takeovers = 0, restarts = 0, faults = 0, restored = 0,
+                published = 0;
   for (unsigned long seed = first; seed < first + schedules; ++seed) {
     Summary summary;
     if (!play(static_cast<unsigned>(seed), trace, summary)) {
@@ -64,10 +65,13 @@ int main(int count, char** words) {
     takeovers += static_cast<unsigned long>(summary.takeovers);
     restarts += static_cast<unsigned long>(summary.restarts);
     faults += static_cast<unsigned long>(summary.faults);
+    restored += static_cast<unsigned long>(summary.restored);
+    published += static_cast<unsigned long>(summary.published);
   }
   fmt::print(
-      "{} schedules: {} faults, {} worlds begun, {} coordinators that took over, {} restarts; "
+      "{} schedules: {} faults, {} worlds begun, {} of them from a checkpoint, {} checkpoints published, "
+      "{} coordinators that took over, {} restarts; "
       "{} jobs succeeded, {} of them had to\n",
-      schedules, faults, worlds, takeovers, restarts, succeeded, had_to);
+      schedules, faults, worlds, restored, published, takeovers, restarts, succeeded, had_to);
   return 0;
 }

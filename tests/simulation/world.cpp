@@ -45,6 +45,9 @@ Launch World::random_launch(Random& random, unsigned seed) {
       Milliseconds{60000}}.at(static_cast<std::size_t>(pick(random, 4)));
   launch.grace = std::chrono::seconds(1 + pick(random, 5));
   launch.returns = returns;
+  launch.saves = seed % 4 != 3;
+  launch.flushes = seed % 8 < 4;
+  if (seed % 16 < 8) launch.flush_every = std::chrono::seconds(3);
   if (!returns) return launch;
   launch.spares = 0;
   launch.least = launch.agents;
@@ -510,6 +513,7 @@ void World::note_starts(const Agent& agent, const std::vector<std::pair<int, Sta
     last = own.back();
   }
   check_units(ranks);
+  check_restores(agent, starts);
   require(!launch_.returns || ranks.world_size == launch_.agents * launch_.workers,
           "a fixed number of nodes has shrunk");
   world_size_ = ranks.world_size;

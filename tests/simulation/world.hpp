@@ -21,6 +21,8 @@ struct Summary {
   int takeovers = 0;
   int restarts = 0;
   int faults = 0;
+  int restored = 0;   // worlds that did not start anew
+  int published = 0;  // checkpoints
 };
 
 // Something does not hold.
@@ -55,6 +57,15 @@ class World {
 
   void note_share(const Agent& agent, int leader, const plan::Assignment& share);
 
+  // ---- of checkpoints (checkpoints.cpp)
+  const Histories& histories() const { return histories_; }
+  FlushFolder& flush_folder() { return folder_; }
+  bool runs_rank(int agent, int rank) const;
+  void copy_to_neighbours(Agent& agent, std::int64_t step, int rank, const Copy& part);
+  void copy_all(Agent& agent);
+  void publish(std::int64_t step, const Agent& agent);
+  void check_begun(const Agent& agent, const rendezvous::Start& start) const;
+
   // ---- of coordinators
   void note_starts(const Agent& agent, const std::vector<std::pair<int, rendezvous::Start>>& starts);
   bool one_loss() const { return one_loss_; }  // a node is lost, and nothing else happens
@@ -76,6 +87,8 @@ class World {
   };
 
   void check_units(const Ranks& ranks) const;
+  void check_restores(const Agent& agent, const std::vector<std::pair<int, rendezvous::Start>>& starts);
+  void check_newest(const std::vector<std::pair<int, rendezvous::Start>>& starts, std::int64_t step);
   static Launch random_launch(Random& random, unsigned seed);
   void plan_faults();
   void fault();
@@ -123,6 +136,8 @@ class World {
   int world_size_ = 0, hosts_ = 0;    // of the latest world
   // A coordinator that ends the job and is cut off at that moment leaves others that cannot know of it.
   std::set<int> ended_by_;
+  Histories histories_;
+  FlushFolder folder_;
   Summary summary_;
 };
 

@@ -59,7 +59,8 @@ std::string describe_open(const VariableChange& change, const NodeProposal& node
   if (change.value && is_open(*change.value)) return *change.value;
   if (change.name == "DDPRUN_LAUNCH_ID" || change.name == "DDPRUN_AGENT_ID") return "(a random number)";
   if (change.name == allocation::k_worker_list_variable) return "(the names of these variables)";
-  if (change.origin == k_stage_origin) return change.value.value_or("");  // but for the hash
+  if (change.origin == k_stage_origin || change.origin == k_checkpoint_origin)
+    return change.value.value_or("");  // but for the hash, the user and the job
   if (change.open) return "(interface to other nodes)";
   return {};
 }

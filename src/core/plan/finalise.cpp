@@ -75,6 +75,7 @@ LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignm
                             plan.assignment.workers.size(), plan.node->offered.size()));
   }
   plan.staged = expect_staged(plan.node->options, snapshot);
+  plan.checkpoints = expect_checkpoints(plan.node->options);
   add_workers(plan, snapshot);
   bind_workers(plan, snapshot);
   follow_binding(plan, snapshot);

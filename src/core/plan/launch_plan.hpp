@@ -2,7 +2,9 @@
 // Complete, printable and never changed afterwards: --dry-run, the real run and the tests use this object.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,13 @@ struct BindingPlan {
   std::vector<int> spare;  // CPUs of this host that none of its workers holds: ddprun itself keeps to them
 };
 
+// Where this host's workers find their checkpoints (--checkpoint-memory).
+struct CheckpointPlace {
+  std::string folder;  // empty: none are kept
+  std::string socket;
+  std::optional<std::int64_t> step;  // the one that they start from; nullopt: none
+};
+
 struct LaunchPlan {
   // Proposal as one task of several, if the others were found to be tasks and this agent had assumed
   // otherwise.
@@ -49,6 +58,7 @@ struct LaunchPlan {
   Sourced<int> threads;  // OMP_NUM_THREADS for each worker; 0: the user set it, left alone
   // --stage: where each path is on this host, as far as it is known.
   std::vector<staging::Mapping> staged{};
+  CheckpointPlace checkpoints{};            // same
   std::vector<allocation::Notice> notices;  // notices about the share; the node has its own
 };
 

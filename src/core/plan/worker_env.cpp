@@ -244,6 +244,20 @@ void point_at_copies(Changes& changes, const LaunchPlan& plan, const facts::Envi
   changes.set("DDPRUN_STAGED", join(copies, ":"), k_stage_origin);
 }
 
+// Sets all three or removes those of a ddprun that this one is a worker of.
+void set_checkpoints(Changes& changes, const CheckpointPlace& place, const facts::Environment& environment) {
+  const auto set = [&](const char* name, const std::string& value) {
+    if (!value.empty()) {
+      changes.set(name, value, k_checkpoint_origin);
+    } else if (environment.contains(name)) {
+      changes.remove(name, "another ddprun's");
+    }
+  };
+  set("DDPRUN_CHECKPOINTS", place.folder);
+  set("DDPRUN_CHECKPOINT_SOCKET", place.socket);
+  set("DDPRUN_CHECKPOINT_STEP", place.step ? std::to_string(*place.step) : "");
+}
+
 void carry_into_container(Changes& changes, const LaunchPlan& plan, const facts::Environment& environment) {
   const options::Container& container = plan.node->options.container;
   if (container.kind != options::ContainerKind::prefixed) return;
@@ -330,6 +344,7 @@ std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const fa
   }
   set_flight_recorder(changes, plan, environment, context);
   point_at_copies(changes, plan, environment);
+  set_checkpoints(changes, plan.checkpoints, environment);
   changes.set(allocation::k_worker_list_variable, allocation::make_worker_list(environment, changes.names()),
               "variables that submitted jobs drop");
   put_module_on_path(changes, environment, context);

@@ -144,6 +144,17 @@ Json stage_json(const plan::LaunchPlan& plan) {
   return json;
 }
 
+Json checkpoints_json(const options::CheckpointOptions& checkpoint) {
+  Json json;
+  json["memory_bytes"] = with_origin(checkpoint.memory->value, checkpoint.memory->origin);
+  json["folder"] = checkpoint.folder;
+  json["bytes_per_second"] = checkpoint.rate > 0 ? Json(checkpoint.rate) : Json();
+  json["flush"] = checkpoint.flush.empty() ? Json() : Json(checkpoint.flush);
+  json["flush_every_seconds"] = checkpoint.flush_every ? Json(seconds(*checkpoint.flush_every)) : Json();
+  json["keep"] = checkpoint.keep;
+  return json;
+}
+
 }  // namespace
 
 Json allocation_json(const allocation::Allocation& allocation) {
@@ -209,6 +220,8 @@ std::string render_json(const plan::LaunchPlan& plan, const facts::Snapshot& sna
   json["time_limit"] = time_limit_json(plan.node->allocation, plan.node->options.time_limit, snapshot);
   json["site"] = site_json(plan.node->site);
   if (!plan.staged.empty()) json["stage"] = stage_json(plan);
+  if (plan.node->options.checkpoint.memory)
+    json["checkpoints"] = checkpoints_json(plan.node->options.checkpoint);
   json["binding"] = binding_json(plan, snapshot.host);
   json["workers"] = Json::array();
   for (std::size_t i = 0; i < plan.planned.size(); ++i)

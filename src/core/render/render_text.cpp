@@ -293,6 +293,20 @@ void show_stage(TextTable& table, const plan::LaunchPlan& plan) {
             plan.node->options.stage.keep ? "--stage-keep" : "default");
 }
 
+void show_checkpoints(TextTable& table, const options::CheckpointOptions& checkpoint) {
+  if (!checkpoint.memory) return;
+  table.heading("checkpoints in memory");
+  table.row("on each node", facts::describe_bytes(checkpoint.memory->value), checkpoint.memory->origin);
+  table.row("folder", checkpoint.folder);
+  if (checkpoint.rate > 0)
+    table.row("copying", facts::describe_bytes(checkpoint.rate) + " a second", "--checkpoint-rate");
+  const std::string every =
+      checkpoint.flush_every ? "every " + describe_duration(*checkpoint.flush_every) + " and " : "";
+  if (!checkpoint.flush.empty()) table.row("written to", checkpoint.flush, every + "at the end of the job");
+  table.row("afterwards", checkpoint.keep ? "kept for the requeued job" : "removed",
+            checkpoint.keep ? "--checkpoint-keep" : "default");
+}
+
 // Adds a row for each stream of the first workers; none if all is on the console as it comes.
 void show_output(TextTable& table, const plan::LaunchPlan& plan) {
   if (!plan::directs_output(plan.node->options.output) || plan.planned.empty()) return;
@@ -375,6 +389,7 @@ std::string render_text(const plan::LaunchPlan& plan, const facts::Snapshot& sna
   show_rendezvous(table, plan);
   show_workers(table, plan);
   show_stage(table, plan);
+  show_checkpoints(table, plan.node->options.checkpoint);
   show_output(table, plan);
   show_binding(table, plan, snapshot);
   show_variables(table, plan, snapshot);

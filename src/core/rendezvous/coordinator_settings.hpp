@@ -28,6 +28,14 @@ struct Takeover {
   Milliseconds host_timeout;
 };
 
+// --checkpoint-memory
+struct CheckpointSettings {
+  std::string flush;                        // --checkpoint-flush; empty: no folder
+  std::optional<Milliseconds> flush_every;  // nullopt: at the end of the job only
+  Milliseconds flush_limit{600000};         // for that at the end
+  std::optional<Milliseconds> kill_after;   // time from the scheduler's signal to its SIGKILL
+};
+
 struct CoordinatorSettings {
   int agents = 1;
   AgentIndex own;           // the place of this process' agent
@@ -66,9 +74,10 @@ struct CoordinatorSettings {
   bool connects = false;        // workers are expected to connect to the store, and on_connections is told
   Milliseconds grace{30000};    // grace period of the workers, for messages
   options::HangOptions hang{};  // answer to a hang
-  std::optional<options::SlowNotice> slow{};  // when a slow rank is told; nullopt: never
-  std::string program;                        // program of the workers, as in Failure
-  std::optional<plan::ExpectedNodes> nodes;   // to compare with where the agents are
+  std::optional<options::SlowNotice> slow{};        // when a slow rank is told; nullopt: never
+  std::optional<CheckpointSettings> checkpoints{};  // nullopt: none are kept
+  std::string program;                              // program of the workers, as in Failure
+  std::optional<plan::ExpectedNodes> nodes;         // to compare with where the agents are
 };
 
 }  // namespace ddprun::rendezvous

@@ -63,6 +63,41 @@ constexpr OptionEntry k_failures[] = {
           [](Draft& draft, const Given& given) {
             draft.restarts.standby_memory = parsed(given, output::parse_memory);
           }),
+    value("checkpoint-memory", "SIZE", own, failures,
+          "keep what the workers save by ddprun.checkpoint in so much memory of each node, and a copy on "
+          "another node, as in 40G (default: off)",
+          [](Draft& draft, const Given& given) {
+            draft.checkpoint.memory = parsed(given, output::parse_memory);
+          }),
+    file_value("checkpoint-folder", "FOLDER", own, failures,
+               "local folder of each node for these checkpoints (default: /dev/shm)",
+               [](Draft& draft, const Given& given) {
+                 require(given.value.starts_with('/'), given, "needs an absolute path",
+                         "name a folder that every node has for itself");
+                 draft.checkpoint.folder = given.value;
+               }),
+    value("checkpoint-rate", "SIZE", own, failures,
+          "bytes a second that each node copies from another one, as in 500M (default: no limit)",
+          [](Draft& draft, const Given& given) {
+            draft.checkpoint.rate = output::parse_memory(given.value, given.origin);
+          }),
+    file_value("checkpoint-flush", "FOLDER", own, failures,
+               "write the newest checkpoint to this shared folder when the job ends (default: none)",
+               [](Draft& draft, const Given& given) {
+                 require(given.value.starts_with('/'), given, "needs an absolute path",
+                         "name a folder that all nodes share");
+                 draft.checkpoint.flush = given.value;
+               }),
+    value("checkpoint-flush-every", "TIME", own, failures,
+          "write the newest checkpoint there also while the job runs, as in 30m (default: off)",
+          [](Draft& draft, const Given& given) {
+            draft.checkpoint.flush_every = time_from(given).value;
+            require(draft.checkpoint.flush_every >= options::k_shortest_flush_pause, given,
+                    "is below one second", "give 1s or more, as in 30m");
+          }),
+    flag("checkpoint-keep", own, failures,
+         "keep the checkpoints in memory after the end, for the requeued job on the same nodes",
+         [](Draft& draft, const Given&) { draft.checkpoint.keep = true; }),
     value("shutdown-timeout", "TIME", torchrun, failures,
           "time between the stop signal and SIGKILL (default: 30s; 25s under Slurm; 5s under PBS)",
           [](Draft& draft, const Given& given) { draft.shutdown_timeout = time_from(given); }),

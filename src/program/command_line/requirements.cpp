@@ -18,12 +18,19 @@ struct Requirement {
   const char* hint;
 };
 
+constexpr const char* k_add_memory = "add --checkpoint-memory SIZE, as in 40G";
+
 constexpr Requirement k_refused[] = {
     {"watch", {"status"}, "add --status"},
     {"strict", {"check"}, "add --check"},
     {"exclude-file", {"check"}, "add --check"},
     {"stacks-every", {"logs"}, "add --logs FOLDER"},
     {"output", {"timeline", "profile"}, "add --timeline FILE or --profile TIME"},
+    {"checkpoint-folder", {"checkpoint-memory"}, k_add_memory},
+    {"checkpoint-rate", {"checkpoint-memory"}, k_add_memory},
+    {"checkpoint-flush", {"checkpoint-memory"}, k_add_memory},
+    {"checkpoint-flush-every", {"checkpoint-flush"}, "add --checkpoint-flush FOLDER"},
+    {"checkpoint-keep", {"checkpoint-memory"}, k_add_memory},
 };
 
 constexpr Requirement k_without_effect[] = {

@@ -17,6 +17,7 @@ TOPOLOGY = "pack:2 numa:1 core:8 pu:1"
 CARDS = str(REPOSITORY / "tests" / "data" / "topologies" / "two-packages.xml")
 SHOW = ("--no-python", "sh", "-c")
 TRUE = ("--no-python", "true")
+CHECKPOINTS = ("--checkpoint-memory", "1G")
 MANUAL = ("--nnodes", "2", "--node-rank", "0", "--master-addr", "n1")
 
 # An option as --help names it: arguments, and a piece of what comes out; "json:" looks into --dry-run=json, where
@@ -93,6 +94,15 @@ OPTIONS = {
     "--restart-backoff": (["--max-restarts", "1", "--restart-backoff", "7s"], "json:restarts.backoff_seconds.value=7.0"),
     "--standby": (["--max-restarts", "1", "--standby"], "json:restarts.standby.value=True"),  # test_standby.py
     "--standby-memory": (["--standby-memory", "x", *TRUE], "is not a memory size"),  # test_standby.py
+    # what they do: test_checkpoints.py
+    "--checkpoint-memory": (["--checkpoint-memory", "2G"], "json:checkpoints.memory_bytes.value=2147483648"),
+    "--checkpoint-folder": ([*CHECKPOINTS, "--checkpoint-folder", "/local"],
+                            "json:workers.0.env.DDPRUN_CHECKPOINTS=/local/ddprun-UID/checkpoints-JOB-AGENT"),
+    "--checkpoint-rate": ([*CHECKPOINTS, "--checkpoint-rate", "2M"], "json:checkpoints.bytes_per_second=2097152"),
+    "--checkpoint-flush": ([*CHECKPOINTS, "--checkpoint-flush", "/all"], "json:checkpoints.flush=/all"),
+    "--checkpoint-flush-every": ([*CHECKPOINTS, "--checkpoint-flush", "/all", "--checkpoint-flush-every", "5m"],
+                                 "json:checkpoints.flush_every_seconds=300.0"),
+    "--checkpoint-keep": ([*CHECKPOINTS, "--checkpoint-keep", "--dry-run"], "kept for the requeued job"),
     "--shutdown-timeout": (["--shutdown-timeout", "7s"], "json:shutdown_timeout_seconds.value=7.0"),
     "--signals-to-handle": (["--signals-to-handle", "SIGUSR1", *SHOW, "echo $TORCHELASTIC_SIGNALS_TO_HANDLE"], "SIGUSR1"),
     "--hang-timeout": (["--hang-timeout", "10ms", *TRUE], "is below one second"),  # test_hangs.py

@@ -77,6 +77,27 @@ Roster some_roster() {
   return roster;
 }
 
+checkpoint::Held some_held() {
+  checkpoint::Held held;
+  held.parts = {
+      {90, 0, 4, 268435456, false}, {90, 1, 4, 0, true}, {100, 0, 3, std::uint64_t{1} << 40, false}};
+  held.flushed = 90;
+  held.flushed_ranks = {0, 1};
+  held.published = 0;
+  held.published_world = 4;
+  held.attempt = 0;
+  held.begun_from = 80;
+  return held;
+}
+
+checkpoint::Restore some_restore() {
+  return {90, 4, true, false, {{{"n2", "30001/5ec7e7", {"10.0.0.2", "fd00::2"}}, {0, 3}}}};
+}
+
+checkpoint::Order some_order() {
+  return {staging::Server{"n2", "30001/5ec7e7", {"10.0.0.2"}}, {100, 90}, 90, 4, {0, 2}, 90, true};
+}
+
 std::vector<AgentMessage> agent_messages() {
   plan::Announcement plain;
   plain.agent = {3};
@@ -110,7 +131,15 @@ std::vector<AgentMessage> agent_messages() {
   plan::Announcement unnumbered = plain;
   unnumbered.agent.reset();
   unnumbered.node.reset();
+  plan::Announcement keeps = plain;
+  keeps.checkpoint_door = "30000/cafe";
+  Stopped saved{{2}, {}};
+  saved.checkpoints = some_held();
   return {
+      Join{keeps, "0.1.0", "10.0.0.1", 4, {}, {}, some_held()},
+      saved,
+      CheckpointsHeld{},
+      CheckpointsHeld{some_held()},
       Join{bound, "0.1.0", "", 4},
       Join{plain_workers, "0.1.0", "", 4},
       Join{plain, "0.1.0", "10.0.0.1", 4},
@@ -183,6 +212,10 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           Start{with_local_peers()},
           Start{some_assignment(), Milliseconds{0}, {{"n1", "30000/cafe", {"10.0.0.1"}}}},
           Start{with_plain_local_peers(3)},
+          Start{some_assignment(), Milliseconds{0}, {}, some_restore()},
+          Start{some_assignment(), Milliseconds{0}, {}, checkpoint::Restore{0, 1}},
+          CheckpointOrder{},
+          CheckpointOrder{some_order()},
           AliveQuestion{},
           Warn{{2}, 10},
           Stop{{1}},
@@ -283,6 +316,52 @@ TEST_CASE("what cannot be understood is named") {
   const std::string wide(4 * k_max_text, 'a');
   CHECK(error_of(R"({"type":"probed","reachable":[")" + wide + "\"]}") ==
         prefix + "\"reachable\" is too long");
+}
+
+TEST_CASE("checkpoints that no training has are refused") {
+  const auto held = [](const std::string& fields) {
+    return error_of(R"({"type":"checkpoints",)" + fields + "}");
+  };
+  const std::string prefix = "an invalid message: ";
+  CHECK(held(R"("parts":[[90,0,2,1000,0]])").empty());
+  CHECK(held(R"("parts":[[90,2,2,1000,0]])") == prefix + "\"parts\" have an invalid row");
+  CHECK(held(R"("parts":[[90,0,16777217,1000,0]])") == prefix + "\"parts\" have an invalid row");
+  CHECK(held(R"("parts":[[90,0,2,1000,2]])") == prefix + "\"parts\" have an invalid row");
+  CHECK(held(R"("parts":[[-1,0,2,1000,0]])") == prefix + "\"parts\" is out of range");
+  CHECK(held(R"("parts":[[90,0,2,1000]])") == prefix + "\"parts\" has a row of wrong width");
+  CHECK(held(R"("published":-1)") == prefix + "\"published\" is out of range");
+  CHECK(held(R"("flushed_ranks":[16777216])") == prefix + "\"flushed_ranks\" are out of range");
+}
+
+TEST_CASE("of more parts than a message holds the newest are told, and it fits a frame") {
+  Stopped stopped{{2}, std::vector(k_max_further_failures, some_failure())};
+  for (supervise::Failure& each : stopped.failures) {
+    each.message = std::string(k_max_further_text, '\1');
+    each.last_lines = std::vector(k_max_further_lines, std::string(k_max_text, '\1'));
+  }
+  const std::int64_t latest = std::numeric_limits<std::int64_t>::max() / 2;
+  for (int i = 0; i < 5000; ++i)
+    stopped.checkpoints.parts.push_back({latest + i, 16777214, 16777215, std::uint64_t{1} << 62, true});
+  const std::string frame = encode(AgentMessage(stopped));
+  CHECK(frame.size() < k_max_frame);
+  const auto back = std::get<Stopped>(round_trip(stopped));
+  REQUIRE(back.checkpoints.parts.size() == k_max_parts);
+  CHECK(back.checkpoints.parts.back() == stopped.checkpoints.parts.back());
+}
+
+TEST_CASE("a start has no holders of parts if they would not fit a frame") {
+  Start start{some_assignment()};
+  start.restore = checkpoint::Restore{90, 20000};
+  for (int i = 0; i < 1100; ++i)
+    start.restore->holders.push_back({{"n" + std::to_string(i), "30001/5ec7e7", {"10.0.0.2"}}, {i}});
+  const auto back = [&] {
+    return std::get<Start>(std::get<CoordinatorMessage>(
+        decode_coordinator_message(payload_of(encode(CoordinatorMessage(start))))));
+  };
+  CHECK(back().restore->holders.size() == k_max_holders);
+  for (checkpoint::Holder& each : start.restore->holders) each.server.host = std::string(1000, 'n');
+  CHECK(back().restore->holders.empty());
+  CHECK(back().restore->step == 90);
 }
 
 TEST_CASE("Stop names a signal that exists") {

@@ -65,6 +65,8 @@ TEST_CASE(
   CHECK(judged(ClockQuestion{}) == "TTTTTL");
   CHECK(judged(ClockReply{}) == "TTTT");
   CHECK(judged(CollectivesSeen{{3}, 0, {}}) == "WWWTTL");
+  CHECK(judged(CheckpointsHeld{}) == "TTTTTL");
+  CHECK(judged(CheckpointOrder{}) == "TTTT");
   CHECK(judged(Alive{}) == "TTTTTL");
   CHECK(judged(AliveQuestion{}) == "TTTT");
   CHECK(judged(Probed{}) == "WTLLLL");

@@ -76,6 +76,7 @@ TEST_CASE("what may come at any time is no answer") {
   CHECK_FALSE(received(session, JobShown{}).answers);
   CHECK_FALSE(received(session, RestartReply{}).answers);
   CHECK_FALSE(received(session, ClockReply{}).answers);
+  CHECK_FALSE(received(session, CheckpointOrder{}).answers);
   CHECK(received(session, Standby{}).answers);
   CHECK(received(session, Start{}).answers);
   CHECK_FALSE(received(session, Warn{}).answers);
@@ -118,6 +119,21 @@ TEST_CASE("a member whose workers have succeeded is idle until the next start or
   CHECK(session.is_idle());
   received(session, Stop{});
   CHECK_FALSE(session.is_idle());
+}
+
+TEST_CASE("a member waits for the end without a limit while the last checkpoint is being flushed") {
+  MemberSession session = joined();
+  received(session, Start{});
+  received(session, Stop{});
+  session.note_sent(Stopped{});
+  CHECK_FALSE(received(session, CheckpointOrder{}).answers);
+  CHECK_FALSE(session.is_idle());
+  CheckpointOrder last;
+  last.order.ending = true;
+  CHECK(received(session, last).answers);
+  CHECK(session.is_idle());
+  CHECK_FALSE(session.note_sent(StopRequest{}));
+  CHECK_FALSE(session.expectation());
 }
 
 TEST_CASE("a spare is idle until a start") {

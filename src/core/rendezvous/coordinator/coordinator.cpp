@@ -38,6 +38,7 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
       status_since_(now),
       status_due_(now + std::chrono::seconds(1)),
       slow_(settings_.slow),
+      checkpoints_(settings_.checkpoints),
       policy_(settings_.max_restarts, settings_.restarts, settings_.time_limit) {
   if (settings_.takeover) {
     takeover_.emplace();
@@ -62,7 +63,7 @@ Coordinator::Actions Coordinator::on_message(ConnectionId connection, const Agen
     case Reception::wrong:
       expel(connection, describe_wrong(message), now);
   }
-  update_status(now);
+  settle(now);
   return std::exchange(actions_, {});
 }
 
@@ -71,7 +72,7 @@ Coordinator::Actions Coordinator::on_closed(ConnectionId connection, const std::
   std::erase_if(held_, [&](const HeldJoin& each) { return each.connection == connection; });
   drop(connection, why, end, now);
   look_at_held(now);
-  update_status(now);
+  settle(now);
   return std::exchange(actions_, {});
 }
 
@@ -90,6 +91,7 @@ void Coordinator::forget(AgentIndex agent, const std::string& sentence, bool end
   members_.leave(agent, sentence);
   quorum_.note_left(agent, ended);
   requests_.drop(agent);
+  checkpoints_.forget(agent);
   lose(agent, sentence, now);
 }
 
@@ -113,14 +115,14 @@ Coordinator::Actions Coordinator::on_refused(const std::string& address, const s
     if (news) record(told::refused(address, why));
     status_stale_ |= news;
   }
-  update_status(now);
+  settle(now);
   return std::exchange(actions_, {});
 }
 
 Coordinator::Actions Coordinator::on_store_ready(Attempt attempt, int port, TimePoint now) {
   if (state_ != State::opening || waits_to_restart() || attempt != attempt_) return {};
   start_all(address_, port, now);
-  update_status(now);
+  settle(now);
   return std::exchange(actions_, {});
 }
 
@@ -150,7 +152,7 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
   look_for_silent(now);
   look_at_held(now);
   tell_alone(now);
-  update_status(now);
+  settle(now);
   return std::exchange(actions_, {});
 }
 
@@ -160,6 +162,7 @@ std::optional<TimePoint> Coordinator::deadline() const {
   if (look) asked = std::min(*look, asked.value_or(*look));
   if (const auto status = status_round_.deadline()) asked = std::min(*status, asked.value_or(*status));
   if (const auto due = status_due()) asked = std::min(*due, asked.value_or(*due));
+  if (const auto due = checkpoints_.due()) asked = std::min(*due, asked.value_or(*due));
   if (!held_.empty()) asked = std::min(held_.front().until, asked.value_or(held_.front().until));
   if (!state_deadline_) return asked;
   TimePoint soonest = std::min(*state_deadline_, asked.value_or(*state_deadline_));
@@ -202,6 +205,7 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
   if (place->moved_to) {
     members_.move(place->place, *place->moved_to);
     at(*place->moved_to) = std::move(at(place->place));
+    checkpoints_.move(place->place, *place->moved_to);
   }
   enter(place->place, connection, join, now);
   status_stale_ = true;
@@ -230,36 +234,6 @@ void Coordinator::tell_alone(TimePoint now) {
   if (!settings_.when_alone || state_ != State::gathering || now < alone_due_) return;
   const allocation::Notice notice = *std::exchange(settings_.when_alone, std::nullopt);
   if (members_.here().size() == 1) actions_.push_back(ShowNotice{notice});
-}
-
-std::string Coordinator::disagreement(const Join& join) const {
-  const std::string host = printable(join.announcement.host);
-  const std::string here = host_of(settings_.own);
-  if (join.version != settings_.version) {
-    return fmt::format("{} runs ddprun {} and {} runs ddprun {}; install the same version on all nodes", host,
-                       printable(join.version), here, settings_.version);
-  }
-  if (join.agents != settings_.agents) {
-    return fmt::format(
-        "{} counts {} ddprun processes in this job and {} counts {}; start all of them in one step, "
-        "or with the same --nnodes",
-        host, join.agents, here, settings_.agents);
-  }
-  if (!join.announcement.agent) return {};
-  const int agent = join.announcement.agent->value;
-  if (agent < 0 || agent >= settings_.agents) {
-    return fmt::format("{} announced itself as number {} of {}; give each node its own --node-rank below {}",
-                       host, agent, settings_.agents, settings_.agents);
-  }
-  const auto index = static_cast<std::size_t>(agent);
-  const std::string expected = index < settings_.peers.size() ? settings_.peers[index] : "";
-  if (!expected.empty() && !same_host(expected, join.announcement.host)) {
-    return fmt::format(
-        "{} joined as number {}, which is {} in the host list that {} has; check that all nodes see the "
-        "same list",
-        host, agent, expected, here);
-  }
-  return {};
 }
 
 void Coordinator::form_world(TimePoint now) {
@@ -374,6 +348,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
   job_end_.finished.clear();
   const auto places = store_places();
   const StageSources stage(members_, settings_.own);
+  auto restores = begin_checkpoints(now);
   for (const AgentIndex agent : members_.participants()) {
     plan::Assignment assignment = *share_of(agent);
     if (const auto found = places.find(agent); found != places.end()) assignment.store_places = found->second;
@@ -386,7 +361,7 @@ void Coordinator::start_all(const std::string& address, int port, TimePoint now)
     const Milliseconds pause =
         std::max(policy_.longest_delay(),
                  std::min(settings_.return_timeout.value_or(Milliseconds{0}), k_longest_start_pause));
-    send(agent, Start{std::move(assignment), pause, stage.of(agent)});
+    send(agent, Start{std::move(assignment), pause, stage.of(agent), std::move(restores[agent])});
   }
   if (job_end_.warning) send_all(Warn{attempt_, *job_end_.warning});
   answers_.look_at(now);  // an agent that answers has begun
@@ -442,12 +417,14 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
   }
   victims_.insert(victims_.end(), stopped.stopped.begin(), stopped.stopped.end());
   note_ended(members_.here().at(connection), stopped);
+  handle(connection, CheckpointsHeld{stopped.checkpoints}, now);
   of(connection).stopped = true;
   progressed_ |= stopped.progressed;
   if (!let_go(connection, stopped, now)) check_stopped(now);
 }
 
 void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now) {
+  checkpoints_.note_signal(now);
   end_with({supervise::Cause::Kind::stopped_by_signal,
             {},
             request.signal,
@@ -466,6 +443,7 @@ void Coordinator::begin_stop(Stop stop, TimePoint now) {
                                   : first_failure_ ? supervise::describe(*first_failure_)
                                                    : changes_.front()));
   stop.again = !final_cause_ && (!first_failure_ || decide_restart().restart);
+  if (!stop.again) checkpoints_.begin_end();
   if (first_failure_) stop.failure = supervise::without_words(*first_failure_);
   send_all(stop);
   if (stop.again && settings_.looks_at_spares) look_at_spares();

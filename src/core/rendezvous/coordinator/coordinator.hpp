@@ -30,6 +30,7 @@
 #include "rendezvous/client_questions.hpp"
 #include "rendezvous/connection_end.hpp"
 #include "rendezvous/coordinator/answers.hpp"
+#include "rendezvous/coordinator/checkpoints.hpp"
 #include "rendezvous/coordinator/coordinator_action.hpp"
 #include "rendezvous/coordinator/coordinator_agent.hpp"
 #include "rendezvous/coordinator/hangs.hpp"
@@ -95,7 +96,10 @@ class Coordinator {
   void handle(ConnectionId connection, const ProfilePart& part, TimePoint now);
   void handle(ConnectionId connection, const ClockQuestion& question, TimePoint now);
   void handle(ConnectionId connection, const CollectivesSeen& seen, TimePoint now);
-  void handle(ConnectionId, const CheckpointsHeld&, TimePoint) {}
+  void handle(ConnectionId connection, const CheckpointsHeld& message, TimePoint now);
+  std::map<AgentIndex, std::optional<checkpoint::Restore>> begin_checkpoints(TimePoint now);
+  void hold_end();
+  void settle(TimePoint now);  // the last step of each event
   void tell_slow(const status::JobStatus& job);
   RestartReply judge_request(const std::string& host, const std::vector<AgentIndex>& places) const;
   void drain(const std::vector<AgentIndex>& places, const std::string& sender, TimePoint now);
@@ -230,6 +234,7 @@ class Coordinator {
   State status_state_ = State::gathering;                            // state that status_since_ is about
   TimePoint alone_due_, status_since_, status_due_;
   SlowRanks slow_;
+  Checkpoints checkpoints_;
   int probe_rounds_ = 0, connections_ = 0;  // the most at a time to the store of this attempt
   plan::WorldPlan world_;
   std::vector<std::string> changes_;  // reasons for a new world once all have stopped

@@ -30,6 +30,7 @@ void Coordinator::enter(AgentIndex place, ConnectionId connection, const Join& j
   at(place).reached = join.reached;
   at(place).failure = join.failure;
   note_heard(connection, now);
+  checkpoints_.note(place, announced(place).host, join.checkpoints);
   record(told::joined(host_of(place), announced(place).workers));
 }
 
@@ -114,6 +115,36 @@ std::vector<AddressWitness> Coordinator::witnesses() const {
         {announced(index).host, is_beside(index), agent.reached, agent.probed, agent.probe_failures});
   }
   return all;
+}
+
+std::string Coordinator::disagreement(const Join& join) const {
+  const std::string host = printable(join.announcement.host);
+  const std::string here = host_of(settings_.own);
+  if (join.version != settings_.version) {
+    return fmt::format("{} runs ddprun {} and {} runs ddprun {}; install the same version on all nodes", host,
+                       printable(join.version), here, settings_.version);
+  }
+  if (join.agents != settings_.agents) {
+    return fmt::format(
+        "{} counts {} ddprun processes in this job and {} counts {}; start all of them in one step, "
+        "or with the same --nnodes",
+        host, join.agents, here, settings_.agents);
+  }
+  if (!join.announcement.agent) return {};
+  const int agent = join.announcement.agent->value;
+  if (agent < 0 || agent >= settings_.agents) {
+    return fmt::format("{} announced itself as number {} of {}; give each node its own --node-rank below {}",
+                       host, agent, settings_.agents, settings_.agents);
+  }
+  const auto index = static_cast<std::size_t>(agent);
+  const std::string expected = index < settings_.peers.size() ? settings_.peers[index] : "";
+  if (!expected.empty() && !same_host(expected, join.announcement.host)) {
+    return fmt::format(
+        "{} joined as number {}, which is {} in the host list that {} has; check that all nodes see the "
+        "same list",
+        host, agent, expected, here);
+  }
+  return {};
 }
 
 std::string Coordinator::host_of(AgentIndex agent) const {

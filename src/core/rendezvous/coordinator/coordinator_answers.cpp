@@ -60,7 +60,8 @@ Coordinator::Actions Coordinator::on_grace(Milliseconds grace, TimePoint now) {
   job_end_.grace = grace;
   settings_.stop_timeout = std::max(settings_.stop_timeout, settings_.stop_timeout - settings_.grace + grace);
   settings_.grace = std::max(settings_.grace, grace);
-  if (state_ == State::stopping) state_deadline_ = stopping_since_ + settings_.stop_timeout;
+  if (state_ == State::stopping && !checkpoints_.holds_end())
+    state_deadline_ = stopping_since_ + settings_.stop_timeout;
   answers_.look_at(now);
   look_for_silent(now);
   return std::exchange(actions_, {});

@@ -37,6 +37,7 @@ std::vector<int> ranks_running(int world_size, const std::map<int, supervise::Ea
 }  // namespace
 
 void Coordinator::check_stopped(TimePoint now) {
+  if (checkpoints_.holds_end()) return;
   if (!all_done(stopped_, [this](AgentIndex agent) { return !is_busy(agent) && !is_looking(agent); })) return;
   settle_cause();
   job_end_.decided_at = now;
@@ -191,6 +192,7 @@ void Coordinator::stop_deadline_passed(TimePoint now) {
 }
 
 void Coordinator::finish(const supervise::Cause& cause) {
+  if (checkpoints_.hold(cause)) return hold_end();
   if (store_asked_) actions_.push_back(CloseStore{attempt_});
   state_ = State::finished;
   state_deadline_.reset();

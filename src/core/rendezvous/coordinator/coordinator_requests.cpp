@@ -55,8 +55,8 @@ void Coordinator::handle(ConnectionId connection, const RestartRequest& request,
 // none.
 RestartReply Coordinator::judge_request(const std::string& host,
                                         const std::vector<AgentIndex>& places) const {
-  const bool ending =
-      final_cause_ || late_cause_ || (changes_.empty() && first_failure_ && !decide_restart().restart);
+  const bool ending = final_cause_ || late_cause_ || checkpoints_.holds_end() ||
+                      (changes_.empty() && first_failure_ && !decide_restart().restart);
   if (state_ == State::stopping && ending) return decline("the job is ending", "");
   const bool restarting = state_ != State::running && (takeover_ || attempt_.value > 0);
   const bool before = state_ != State::running && state_ != State::stopping;

@@ -108,7 +108,7 @@ std::string Coordinator::describe_phase() const {
 Coordinator::Actions Coordinator::on_connections(int count, TimePoint now) {
   if (state_ != State::running) return {};
   connections_ = std::max(connections_, count);
-  update_status(now);
+  settle(now);
   return std::exchange(actions_, {});
 }
 
@@ -170,6 +170,7 @@ std::string Coordinator::describe_waiting(TimePoint now) const {
     for (int index = 0; index < settings_.agents; ++index) {
       if (is_busy({index})) busy.push_back(index);
     }
+    if (checkpoints_.holds_end()) return checkpoints_.describe_flush() + since;
     if (busy.empty()) return "waiting for the spares to look at their nodes" + since;
     const std::string whose =
         settings_.agents == 1 ? "" : " of " + describe_missing(busy, settings_.agents, settings_.peers);

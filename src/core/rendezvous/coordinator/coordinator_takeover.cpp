@@ -83,6 +83,7 @@ void Coordinator::handle(ConnectionId connection, const RosterTaken& taken, Time
 // Reports whether it did.
 bool Coordinator::is_outvoted(AgentIndex lost, const std::string& sentence) {
   if (!settings_.succession || quorum_.is_majority()) return false;
+  checkpoints_.give_up();
   finish({supervise::Cause::Kind::agent_lost,
           {},
           0,
@@ -169,6 +170,7 @@ void Coordinator::take_over(TimePoint now) {
 void Coordinator::give_up_takeover() {
   const std::string host = takeover_->survivors.empty() ? "" : takeover_->survivors.front().roster.host;
   takeover_.reset();
+  checkpoints_.give_up();
   finish({supervise::Cause::Kind::agent_lost,
           {},
           0,

@@ -11,15 +11,15 @@ namespace {
 
 constexpr std::size_t k_addresses = 4;
 
-staging::Server server_of(const plan::Announcement& announced) {
-  staging::Server server{printable(announced.host), announced.stage_door, {}};
+}  // namespace
+
+staging::Server server_of(const plan::Announcement& announced, const std::string& door) {
+  staging::Server server{printable(announced.host), door, {}};
   for (const std::string& address : announced.addresses) {
     if (server.addresses.size() < k_addresses && is_address(address)) server.addresses.push_back(address);
   }
   return server;
 }
-
-}  // namespace
 
 StageSources::StageSources(const Membership& members, AgentIndex own) {
   if (!members.at(own).announcement || members.at(own).announcement->stage_door.empty()) return;
@@ -27,7 +27,8 @@ StageSources::StageSources(const Membership& members, AgentIndex own) {
   std::vector<staging::Server> servers;
   for (auto& [agent, place] : places_) {
     place = servers.size();
-    servers.push_back(server_of(*members.at(agent).announcement));
+    const plan::Announcement& announced = *members.at(agent).announcement;
+    servers.push_back(server_of(announced, announced.stage_door));
   }
   const auto root = places_.find(own);
   if (root != places_.end()) tree_.emplace(std::move(servers), root->second);

@@ -11,6 +11,9 @@
 
 namespace ddprun::rendezvous {
 
+// Returns the server at a door that the agent has announced.
+staging::Server server_of(const plan::Announcement& announced, const std::string& door);
+
 class StageSources {
  public:
   // Covers all agents that are here, as any may need copies. Neighbours in the scheduler's order are near

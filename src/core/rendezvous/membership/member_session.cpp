@@ -11,6 +11,7 @@ bool is_any(const Message& message) {
 
 // Reports whether a message answers one of ours: messages that may come at any time do not.
 bool answers(const CoordinatorMessage& message) {
+  if (const auto* told = std::get_if<CheckpointOrder>(&message)) return told->order.ending;
   return !is_any<Probe, ClientQuestion, StatusQuestion, NodeShown, JobShown, Roster, Modules, AliveQuestion,
                  Warn, RestartReply, ProfileRequest, ProfilePart, ClockReply>(message);
 }
@@ -24,7 +25,7 @@ std::optional<MemberSession::Expectation> MemberSession::note_sent(const AgentMe
     return Expectation{limits_.start,
                        "accepted this node but sent no start within " + describe_duration(limits_.start)};
   }
-  if (!is_any<AttemptFailed, Stopped, StopRequest>(message)) return std::nullopt;
+  if (flushes_ || !is_any<AttemptFailed, Stopped, StopRequest>(message)) return std::nullopt;
   waits_ = true;
   if (is_any<Stopped>(message)) waited_pause_ = pause_;
   return expectation();
@@ -50,6 +51,7 @@ std::variant<MemberSession::Received, std::string> MemberSession::note_received(
   if (answers(message)) waits_ = false, waited_pause_ = Milliseconds{0};
   if (is_any<Start, Stop>(message)) succeeded_ = false;
   if (is_any<Start, Standby>(message)) stands_by_ = is_any<Standby>(message);
+  if (is_any<CheckpointOrder>(message)) flushes_ = answers(message);
   if (const auto* start = std::get_if<Start>(&message)) pause_ = start->pause;
   return Received{answers(message), is_any<Finish, Refused>(message)};
 }

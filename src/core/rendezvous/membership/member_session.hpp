@@ -46,9 +46,9 @@ class MemberSession {
   // Notes a message, or returns why the connection has to end: "it sent a start unexpectedly".
   std::variant<Received, std::string> note_received(const CoordinatorMessage& message, TimePoint now);
 
-  // Reports whether no worker runs here until the coordinator says more: they have succeeded, or it is a
-  // spare.
-  bool is_idle() const { return succeeded_ || stands_by_; }
+  // Reports whether no worker runs here until the coordinator says more: they have succeeded, it is a spare,
+  // or the end waits for the last checkpoint to be flushed.
+  bool is_idle() const { return succeeded_ || stands_by_ || flushes_; }
   Milliseconds silence(TimePoint now) const {
     return std::chrono::floor<Milliseconds>(now - heard_.value_or(now));
   }
@@ -61,7 +61,7 @@ class MemberSession {
  private:
   Limits limits_;
   MemberState state_ = MemberState::joined;
-  bool succeeded_ = false, stands_by_ = false, waits_ = false;
+  bool succeeded_ = false, stands_by_ = false, waits_ = false, flushes_ = false;
   Milliseconds grace_{0}, waited_pause_{0};
   std::optional<TimePoint> heard_;
   Milliseconds pause_{0};  // pause announced by the latest Start, between Stopped and the next

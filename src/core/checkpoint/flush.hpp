@@ -1,0 +1,48 @@
+// Flush of checkpoints from the nodes' memory to a folder that all nodes share.
+// Each rank's part is written by an agent that has it, by its owner while that is here; once all are written
+// one agent publishes the step, by a rename. If an agent is lost meanwhile, another one that has the part
+// writes it. From time to time the newest complete step is flushed; once the job ends, at once, and again if
+// a newer one is complete by then.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/duration.hpp"
+#include "checkpoint/register.hpp"
+
+namespace ddprun::checkpoint {
+
+class Flush {
+ public:
+  // `wanted`: there is a folder. `every`: nullopt if only the end of the job counts.
+  Flush(bool wanted, std::optional<Milliseconds> every) : wanted_(wanted), every_(every) {}
+
+  // Notes an attempt that starts from this step: a flush of a newer one is over.
+  void begin_attempt(std::int64_t from, TimePoint now);
+  // Notes that the job ends: only the newest step counts any more.
+  void begin_end(const Register& known);
+  void look(const Register& known, TimePoint now);
+
+  // Returns the step under way.
+  std::optional<std::int64_t> step() const { return running_ ? std::optional(running_->step) : std::nullopt; }
+  int world() const { return running_ ? running_->world : 0; }
+  std::vector<int> ranks_of(AgentIndex agent) const;  // whose parts of it the agent writes
+  bool is_written() const { return running_ && written_.size() == static_cast<std::size_t>(running_->world); }
+  std::set<AgentIndex> awaited() const;
+  std::optional<TimePoint> due() const;  // the next look at the time
+
+ private:
+  bool assign(const Register& known);
+
+  bool wanted_;
+  std::optional<Milliseconds> every_;
+  bool ending_ = false, is_due_ = false;
+  std::optional<TimePoint> due_;
+  std::optional<Saved> running_;
+  std::map<int, AgentIndex> asked_;  // by rank
+  std::set<int> written_;            // ranks
+};
+
+}  // namespace ddprun::checkpoint

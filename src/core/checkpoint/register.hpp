@@ -1,0 +1,91 @@
+// Register of what all agents have of the job's checkpoints, and what the next attempt can start from.
+//
+// Each rank saves its part of a step into the memory of its node, a neighbour copies it from there, and both
+// say so. A step is complete once every rank's part is somewhere, and an attempt starts from the newest
+// complete one, or from what the flush folder has if that is newer: the same step for all, whoever has run
+// which rank before. Nothing but what the agents say is remembered, so that another coordinator knows as much
+// once they have joined it.
+//
+// A training that goes back to step 70 saves step 80 a second time, and the two have nothing in common but
+// the number. So an attempt that starts from a step ends the history of all that is newer: the agents that
+// take part remove it before their workers start. Those that do not take part, that are late, or that have
+// missed that Start as their coordinator was lost, may still have it. Each therefore says which attempt was
+// begun there last. Of its parts those count that are no newer than what all attempts since have started
+// from; where one of these is unknown, none does. An agent whose other parts could be taken for those of a
+// restored step removes all that it has first.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "checkpoint/held.hpp"
+
+namespace ddprun::checkpoint {
+
+// A checkpoint: two of one step that were saved by different numbers of ranks are different.
+struct Saved {
+  std::int64_t step = 0;
+  int world = 0;
+  friend auto operator<=>(const Saved&, const Saved&) = default;
+};
+
+class Register {
+ public:
+  // Agents that have a rank's part, and whether it is the part itself, no replica.
+  using Holders = std::map<AgentIndex, bool>;
+
+  void note(AgentIndex agent, const std::string& host, const Held& held);
+  void forget(AgentIndex agent);
+  void move(AgentIndex from, AgentIndex to);  // to another place
+  // Notes that an attempt starts on these agents, from this step; -1: from nothing.
+  void begin_attempt(int attempt, std::int64_t from, const std::vector<AgentIndex>& agents);
+
+  // Returns the complete ones in memory, the newest first.
+  std::vector<Saved> complete() const;
+  // Returns the newest one that no loss of a single host would destroy.
+  std::optional<Saved> newest_safe() const;
+  std::optional<Saved> published() const { return published_; }
+  // Returns what an attempt would start from.
+  std::optional<Saved> newest() const;
+  // Returns what must stay in memory, the newest first: two complete ones, as one of them is being saved, and
+  // the newest safe one, beside one that is being flushed.
+  std::vector<std::int64_t> kept(std::optional<std::int64_t> flushed) const;
+  // Notes that all agents are told to keep these only, beside what is newer: the others count no more, as
+  // they may have gone before an agent says so.
+  void note_kept(const std::vector<std::int64_t>& steps);
+  // Reports whether an agent that starts from this step has to remove all that it has.
+  bool is_stale(AgentIndex agent, std::int64_t step) const;
+
+  std::map<int, Holders> holders(const Saved& saved) const;
+  std::vector<int> missing(const Saved& saved) const;  // ranks whose part no agent has
+  std::set<int> flushed(std::int64_t step) const;      // ranks whose parts of it agents say they have flushed
+
+ private:
+  struct Entry {
+    std::string host;
+    Held held;
+    int begun = -1;  // latest attempt that it was told to start
+  };
+  std::int64_t limit_of(int attempt) const;
+  void add(AgentIndex agent, const Entry& entry);
+  void remove(AgentIndex agent);
+  void add_all();
+  bool counts(std::int64_t step) const;
+  bool is_safe(const std::map<int, Holders>& ranks) const;
+
+  std::map<AgentIndex, Entry> agents_;
+  std::map<Saved, std::map<int, Holders>> saved_;  // parts that count
+  std::map<int, std::int64_t> begun_;              // attempts, and the step which each started from
+  int known_since_ = 0;                            // all attempts that were begun from this one on are known
+  std::int64_t newest_kept_ = -1;                  // of all that agents were told to keep in this attempt
+  std::vector<std::int64_t> kept_;
+  std::optional<Saved> published_;
+};
+
+}  // namespace ddprun::checkpoint

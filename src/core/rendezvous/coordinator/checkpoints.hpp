@@ -1,0 +1,72 @@
+// Checkpoints in the nodes' memory as the coordinator knows them (checkpoint/register.hpp): what each agent
+// is told, and the end of the job while the newest one is being flushed.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/flush.hpp"
+#include "rendezvous/coordinator/coordinator_agent.hpp"
+#include "rendezvous/coordinator_settings.hpp"
+#include "rendezvous/membership/membership.hpp"
+#include "supervise/outcome.hpp"
+
+namespace ddprun::rendezvous {
+
+class Checkpoints {
+ public:
+  explicit Checkpoints(const std::optional<CheckpointSettings>& settings);
+
+  void note(AgentIndex agent, const std::string& host, const checkpoint::Held& held);
+  void move(AgentIndex from, AgentIndex to) { known_.move(from, to); }
+  void forget(AgentIndex agent);
+
+  // Begins an attempt of those that take part, and returns what each starts from.
+  std::map<AgentIndex, std::optional<checkpoint::Restore>> begin_attempt(const Membership& members,
+                                                                         Attempt attempt, TimePoint now);
+  // Returns a sentence about a step that was complete, and that the attempt does not start from.
+  std::string take_loss() { return std::exchange(loss_, {}); }
+
+  // Returns the orders that have changed. `own`: the agent that publishes.
+  std::vector<std::pair<AgentIndex, checkpoint::Order>> take_orders(const Membership& members, AgentIndex own,
+                                                                    TimePoint now);
+
+  // ---- the end of the job
+
+  void note_signal(TimePoint now);  // that ends the job
+  void begin_end() { flush_.begin_end(known_); }
+  // Holds the end back if a newer step can be flushed first; the first cause counts. False: it may come.
+  bool hold(const supervise::Cause& cause);
+  bool holds_end() const { return end_.has_value(); }
+  void give_up();  // once the job may continue elsewhere
+  // Returns the cause once the flush is over, or its time.
+  std::optional<supervise::Cause> take_end(const CoordinatorJobEnd& job, TimePoint now);
+  // Returns the agents that have not flushed their parts in that time.
+  std::set<AgentIndex> late() const { return flush_.awaited(); }
+  std::string describe_flush() const;  // "waiting for step 90 to be written to /shared/run"
+  // Returns a notice once that could not be done in time. `hosts`: those of late().
+  std::optional<allocation::Notice> describe_unflushed(const std::string& hosts) const;
+
+  std::optional<TimePoint> due() const { return limit_ ? limit_ : flush_.due(); }
+
+ private:
+  bool is_pending() const;
+  void note_loss(const std::optional<checkpoint::Saved>& start);
+  std::map<AgentIndex, AgentIndex> neighbours(const Membership& members) const;
+
+  std::optional<CheckpointSettings> settings_;
+  checkpoint::Register known_;
+  checkpoint::Flush flush_;
+  std::map<AgentIndex, checkpoint::Order> told_;
+  bool is_new_ = false;                       // orders may have changed
+  std::optional<checkpoint::Saved> reached_;  // the newest one that was complete in memory
+  std::string loss_;
+  std::optional<supervise::Cause> end_;  // held back
+  bool given_up_ = false;
+  std::optional<TimePoint> signal_at_, held_at_, limit_;
+};
+
+}  // namespace ddprun::rendezvous
