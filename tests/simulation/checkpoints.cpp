@@ -176,7 +176,7 @@ void Agent::write_part(std::int64_t step, int rank) {
   for (const Copies* const copies : {&store_.own, &store_.replicas}) {
     const auto found = copies->find({step, rank});
     if (found == copies->end()) continue;
-    world_.flush_folder().partial[step][rank] = found->second;
+    world_.flush_folder().partial[{step, store_.order.flush_attempt}][rank] = found->second;
     store_.note_flushed(step, rank);
     return tell_checkpoints();
   }
@@ -214,7 +214,7 @@ void World::copy_all(Agent& agent) {
 
 // One step is published once all of its parts are there, and these are of one attempt.
 void World::publish(std::int64_t step, const Agent& agent) {
-  const auto& parts = folder_.partial[step];
+  const auto& parts = folder_.partial[{step, agent.store().order.flush_attempt}];
   require(!parts.empty(), "nothing is there to publish");
   const Copy first = parts.begin()->second;
   require(static_cast<int>(parts.size()) >= first.world, fmt::format("step {} is published in part", step));

@@ -59,7 +59,7 @@ class Histories {
 
 // The shared folder.
 struct FlushFolder {
-  std::map<std::int64_t, std::map<int, Copy>> partial;
+  std::map<std::pair<std::int64_t, int>, std::map<int, Copy>> partial;  // by step, and attempt of the flush
   std::optional<std::pair<std::int64_t, Copy>> published;
 };
 

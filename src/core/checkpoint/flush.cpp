@@ -5,7 +5,8 @@
 
 namespace ddprun::checkpoint {
 
-void Flush::begin_attempt(std::int64_t from, TimePoint now) {
+void Flush::begin_attempt(int attempt, std::int64_t from, TimePoint now) {
+  attempt_ = attempt;
   ending_ = false;
   if (running_ && running_->step > from) running_.reset();
   if (every_ && !due_) due_ = now + *every_;
@@ -28,6 +29,7 @@ void Flush::look(const Register& known, TimePoint now) {
   }
   if (running_ || !(ending_ || is_due_) || all.empty() || all.front().step <= published.step) return;
   running_ = all.front();
+  begun_in_ = attempt_;
   asked_.clear();
   written_.clear();
   is_due_ = false;

@@ -20,14 +20,13 @@ class Flush {
   Flush(bool wanted, std::optional<Milliseconds> every) : wanted_(wanted), every_(every) {}
 
   // Notes an attempt that starts from this step: a flush of a newer one is over.
-  void begin_attempt(std::int64_t from, TimePoint now);
+  void begin_attempt(int attempt, std::int64_t from, TimePoint now);
   // Notes that the job ends: only the newest step counts any more.
   void begin_end(const Register& known);
   void look(const Register& known, TimePoint now);
 
-  // Returns the step under way.
-  std::optional<std::int64_t> step() const { return running_ ? std::optional(running_->step) : std::nullopt; }
-  int world() const { return running_ ? running_->world : 0; }
+  std::optional<Saved> running() const { return running_; }
+  int attempt() const { return begun_in_; }           // in which it began
   std::vector<int> ranks_of(AgentIndex agent) const;  // whose parts of it the agent writes
   bool is_written() const { return running_ && written_.size() == static_cast<std::size_t>(running_->world); }
   std::set<AgentIndex> awaited() const;
@@ -41,6 +40,7 @@ class Flush {
   bool ending_ = false, is_due_ = false;
   std::optional<TimePoint> due_;
   std::optional<Saved> running_;
+  int attempt_ = 0, begun_in_ = 0;
   std::map<int, AgentIndex> asked_;  // by rank
   std::set<int> written_;            // ranks
 };

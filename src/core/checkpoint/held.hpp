@@ -61,9 +61,12 @@ struct Order {
   // Steps that are kept, newest first: older ones go, newer ones stay, and those between may make room.
   std::vector<std::int64_t> complete{};
   std::optional<std::int64_t> flush{};
-  int flush_world = 0;                    // ranks of that step
+  int flush_world = 0;  // ranks of that step
+  // Attempt in which that flush began: with the launch's id a part of the unfinished folder's name, so that
+  // an agent that is cut off writes no part of another history there.
+  int flush_attempt = 0;
   std::vector<int> flush_ranks{};         // ranks whose parts of that step it writes to the flush folder
-  std::optional<std::int64_t> publish{};  // only to one agent: rename FOLDER/.step-N.partial once it is whole
+  std::optional<std::int64_t> publish{};  // only to one agent: rename that folder once it is whole
   bool ending = false;                    // Finish follows the flush, which may take minutes
   friend bool operator==(const Order&, const Order&) = default;
 };

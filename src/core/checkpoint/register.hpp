@@ -1,18 +1,16 @@
 // Register of what all agents have of the job's checkpoints, and what the next attempt can start from.
 //
-// Each rank saves its part of a step into the memory of its node, a neighbour copies it from there, and both
-// say so. A step is complete once every rank's part is somewhere, and an attempt starts from the newest
-// complete one, or from what the flush folder has if that is newer: the same step for all, whoever has run
-// which rank before. Nothing but what the agents say is remembered, so that another coordinator knows as much
-// once they have joined it.
+// Each rank saves its part of a step into its node's memory, a neighbour copies it from there, and both say
+// so. A step is complete once every rank's part is somewhere. An attempt starts from the newest complete one,
+// or from the flush folder's if that is newer: the same step for all, whoever has run which rank before. Only
+// what agents say is remembered, so that another coordinator knows as much once they have joined it.
 //
 // A training that goes back to step 70 saves step 80 a second time, and the two have nothing in common but
-// the number. So an attempt that starts from a step ends the history of all that is newer: the agents that
-// take part remove it before their workers start. Those that do not take part, that are late, or that have
-// missed that Start as their coordinator was lost, may still have it. Each therefore says which attempt was
-// begun there last. Of its parts those count that are no newer than what all attempts since have started
-// from; where one of these is unknown, none does. An agent whose other parts could be taken for those of a
-// restored step removes all that it has first.
+// the number. Agents that take part in the attempt remove all that is newer than 70 first; those that wait,
+// are late, or have missed that Start as their coordinator was lost may still have it. So each says which
+// attempt was begun there last, and of its parts those count that are no newer than what all attempts since
+// have started from; none if one of these is unknown. An agent whose other parts could be taken for those of
+// a restored step removes all that it has.
 #pragma once
 
 #include <compare>

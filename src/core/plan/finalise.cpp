@@ -75,7 +75,9 @@ LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignm
                             plan.assignment.workers.size(), plan.node->offered.size()));
   }
   plan.staged = expect_staged(plan.node->options, snapshot);
-  plan.checkpoints = expect_checkpoints(plan.node->options);
+  const options::CheckpointOptions& checkpoint = plan.node->options.checkpoint;
+  const std::string folder = checkpoint.folder + "/ddprun-UID/checkpoints-JOB-AGENT";
+  if (checkpoint.memory) plan.checkpoints = {folder, folder + "/.socket", {}};
   add_workers(plan, snapshot);
   bind_workers(plan, snapshot);
   follow_binding(plan, snapshot);

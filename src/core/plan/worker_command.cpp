@@ -289,12 +289,6 @@ std::vector<staging::Mapping> expect_staged(const options::Options& options,
   return mappings;
 }
 
-CheckpointPlace expect_checkpoints(const options::Options& options) {
-  if (!options.checkpoint.memory) return {};
-  const std::string folder = options.checkpoint.folder + "/ddprun-UID/checkpoints-JOB-AGENT";
-  return {folder, folder + "/.socket", {}};
-}
-
 std::vector<std::string> point_command(const LaunchPlan& plan, std::vector<std::string> command) {
   if (plan.staged.empty() || command.empty()) return command;
   const std::size_t outside = std::min(plan.node->options.container.words.size(), command.size());

@@ -70,10 +70,6 @@ std::vector<staging::Mapping> expect_staged(const options::Options& options, con
 // Returns a worker's command with the program of the copy: its first word, and the image of --container.
 std::vector<std::string> point_command(const LaunchPlan& plan, std::vector<std::string> command);
 
-// ---- --checkpoint-memory
-
 inline constexpr const char* k_checkpoint_origin = "--checkpoint-memory";
-
-CheckpointPlace expect_checkpoints(const options::Options& options);
 
 }  // namespace ddprun::plan

@@ -247,11 +247,8 @@ void point_at_copies(Changes& changes, const LaunchPlan& plan, const facts::Envi
 // Sets all three or removes those of a ddprun that this one is a worker of.
 void set_checkpoints(Changes& changes, const CheckpointPlace& place, const facts::Environment& environment) {
   const auto set = [&](const char* name, const std::string& value) {
-    if (!value.empty()) {
-      changes.set(name, value, k_checkpoint_origin);
-    } else if (environment.contains(name)) {
-      changes.remove(name, "another ddprun's");
-    }
+    if (!value.empty()) changes.set(name, value, k_checkpoint_origin);
+    if (value.empty() && environment.contains(name)) changes.remove(name, "another ddprun's");
   };
   set("DDPRUN_CHECKPOINTS", place.folder);
   set("DDPRUN_CHECKPOINT_SOCKET", place.socket);

@@ -296,10 +296,7 @@ void show_stage(TextTable& table, const plan::LaunchPlan& plan) {
 void show_checkpoints(TextTable& table, const options::CheckpointOptions& checkpoint) {
   if (!checkpoint.memory) return;
   table.heading("checkpoints in memory");
-  table.row("on each node", facts::describe_bytes(checkpoint.memory->value), checkpoint.memory->origin);
-  table.row("folder", checkpoint.folder);
-  if (checkpoint.rate > 0)
-    table.row("copying", facts::describe_bytes(checkpoint.rate) + " a second", "--checkpoint-rate");
+  table.row(checkpoint.folder, facts::describe_bytes(checkpoint.memory->value), checkpoint.memory->origin);
   const std::string every =
       checkpoint.flush_every ? "every " + describe_duration(*checkpoint.flush_every) + " and " : "";
   if (!checkpoint.flush.empty()) table.row("written to", checkpoint.flush, every + "at the end of the job");

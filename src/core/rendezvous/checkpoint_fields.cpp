@@ -69,6 +69,7 @@ void describe_order(Fields& fields, checkpoint::Order& order) {
     fields.value("complete", order.complete, k_max_kept, 0);
   fields.optional("flush", order.flush);
   fields.optional("flush_world", order.flush_world, 0, k_max_processes);
+  fields.optional("flush_attempt", order.flush_attempt, 0, k_most_attempts);
   describe_ranks(fields, "flush_ranks", order.flush_ranks, k_max_parts);
   fields.optional("publish", order.publish);
   fields.optional("ending", order.ending);

@@ -22,7 +22,7 @@ Held wrote(Held held, std::int64_t step, Ranks ranks) {
 
 struct Job {
   explicit Job(std::optional<Milliseconds> every = 30min, bool wanted = true) : flush(wanted, every) {
-    flush.begin_attempt(-1, k_now);
+    flush.begin_attempt(0, -1, k_now);
   }
   void say(int agent, Held what) {
     known.note({agent}, "n" + std::to_string(agent), what);
@@ -49,10 +49,10 @@ TEST_CASE("the newest complete step is flushed from time to time, each part by i
   Job job;
   job.say(0, held("80:0+1 90:0+1 100:0"));
   job.say(1, held("80:1+0 90:1+0"));
-  CHECK_FALSE(job.flush.step());
+  CHECK_FALSE(job.flush.running());
   CHECK(job.flush.due() == k_now + 30min);
   job.pass(30min);
-  CHECK(job.flush.step() == 90);
+  CHECK(job.flush.running()->step == 90);
   CHECK(job.ranks(0) == Ranks{0});
   CHECK(job.ranks(1) == Ranks{1});
   CHECK(job.flush.due() == k_now + 60min);
@@ -62,29 +62,29 @@ TEST_CASE("the newest complete step is flushed from time to time, each part by i
   CHECK(job.flush.awaited() == std::set<AgentIndex>{{1}});
   job.say(1, wrote(held("90:1+0 100:1+0"), 90, {1}));
   CHECK(job.flush.is_written());
-  CHECK(job.flush.step() == 90);
+  CHECK(job.flush.running()->step == 90);
   Held done = wrote(held("90:0+1 100:0+1"), 90, {0});
   done.published = 90;
   done.published_world = 2;
   job.say(0, done);
-  CHECK_FALSE(job.flush.step());
+  CHECK_FALSE(job.flush.running());
   job.pass(30min);
-  CHECK(job.flush.step() == 100);
+  CHECK(job.flush.running()->step == 100);
 }
 
 TEST_CASE("a flush that is due begins once a step is complete, and none is begun twice") {
   Job job;
   job.pass(40min);
-  CHECK_FALSE(job.flush.step());
+  CHECK_FALSE(job.flush.running());
   CHECK(job.flush.due() == k_now + 70min);
   job.say(0, held("90:01"));
-  CHECK(job.flush.step() == 90);
+  CHECK(job.flush.running()->step == 90);
   Held done = held("90:01");
   done.published = 90;
   done.published_world = 2;
   job.say(0, done);
   job.pass(30min);
-  CHECK_FALSE(job.flush.step());
+  CHECK_FALSE(job.flush.running());
 }
 
 TEST_CASE("whoever has the part writes what a lost agent has not written") {
@@ -108,33 +108,36 @@ TEST_CASE("a flush is given up if a part is lost, or if the job goes back before
   job.say(0, held("80:0+1 90:0"));
   job.say(1, held("80:1 90:1"));
   job.pass(30min);
-  CHECK(job.flush.step() == 90);
+  CHECK(job.flush.running()->step == 90);
   job.lose(1);
-  CHECK_FALSE(job.flush.step());
+  CHECK_FALSE(job.flush.running());
   job.pass(30min);
-  CHECK(job.flush.step() == 80);
-  job.flush.begin_attempt(80, job.now);
-  CHECK(job.flush.step() == 80);
-  job.flush.begin_attempt(70, job.now);
-  CHECK_FALSE(job.flush.step());
+  CHECK(job.flush.running()->step == 80);
+  job.flush.begin_attempt(1, 80, job.now);
+  CHECK(job.flush.running()->step == 80);
+  CHECK(job.flush.attempt() == 0);
+  job.flush.begin_attempt(2, 70, job.now);
+  CHECK_FALSE(job.flush.running());
+  job.pass(30min);
+  CHECK(job.flush.attempt() == 2);
 }
 
 TEST_CASE("at the end the newest step is flushed at once, and a newer one after it") {
   Job job(std::nullopt);
   job.say(0, held("90:01"));
   job.pass(5h);
-  CHECK_FALSE(job.flush.step());
+  CHECK_FALSE(job.flush.running());
   CHECK_FALSE(job.flush.due());
   job.flush.begin_end(job.known);
   job.pass(0s);
-  CHECK(job.flush.step() == 90);
+  CHECK(job.flush.running()->step == 90);
   job.say(0, held("90:01 100:01"));
-  CHECK(job.flush.step() == 90);
+  CHECK(job.flush.running()->step == 90);
   Held done = held("90:01 100:01");
   done.published = 90;
   done.published_world = 2;
   job.say(0, done);
-  CHECK(job.flush.step() == 100);
+  CHECK(job.flush.running()->step == 100);
 }
 
 TEST_CASE("at the end a flush of an older step gives way") {
@@ -142,10 +145,10 @@ TEST_CASE("at the end a flush of an older step gives way") {
   job.say(0, held("90:01"));
   job.pass(30min);
   job.say(0, wrote(held("90:01 100:01"), 90, {0}));
-  CHECK(job.flush.step() == 90);
+  CHECK(job.flush.running()->step == 90);
   job.flush.begin_end(job.known);
   job.pass(0s);
-  CHECK(job.flush.step() == 100);
+  CHECK(job.flush.running()->step == 100);
   CHECK(job.flush.awaited().size() == 1);
 }
 
@@ -155,6 +158,6 @@ TEST_CASE("without a folder nothing is flushed") {
   job.pass(1h);
   job.flush.begin_end(job.known);
   job.pass(0s);
-  CHECK_FALSE(job.flush.step());
+  CHECK_FALSE(job.flush.running());
   CHECK_FALSE(job.flush.due());
 }

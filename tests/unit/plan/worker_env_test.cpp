@@ -339,6 +339,23 @@ TEST_CASE("the place of another ddprun's worker is not handed on to a worker tha
   CHECK(worker.at("PYTHONPATH") == "/outer");
 }
 
+TEST_CASE("workers are told where checkpoints are and which one they start from, or lose another ddprun's") {
+  const facts::Environment outer{{"DDPRUN_CHECKPOINTS", "/outer"}, {"DDPRUN_CHECKPOINT_STEP", "7"}};
+  const NodeProposal node = node_of(allocation::LaunchStyle::agent_per_node, 2);
+  const facts::Environment without = environment_of(node, second_node(2), outer, {0, "", "cafe", ""});
+  CHECK_FALSE(without.contains("DDPRUN_CHECKPOINTS"));
+  CHECK_FALSE(without.contains("DDPRUN_CHECKPOINT_STEP"));
+  const auto with = [&](std::optional<std::int64_t> step) {
+    return environment_of(node, second_node(2), outer, {0, "", "cafe", ""}, [&](LaunchPlan& plan) {
+      plan.checkpoints = {"/dev/shm/x", "/dev/shm/x/.socket", step};
+    });
+  };
+  CHECK(with(0).at("DDPRUN_CHECKPOINTS") == "/dev/shm/x");
+  CHECK(with(0).at("DDPRUN_CHECKPOINT_SOCKET") == "/dev/shm/x/.socket");
+  CHECK(with(0).at("DDPRUN_CHECKPOINT_STEP") == "0");
+  CHECK_FALSE(with({}).contains("DDPRUN_CHECKPOINT_STEP"));
+}
+
 TEST_CASE("torch loads the module in a Python that takes PYTHONPATH, and where its users leave it on") {
   options::Options options;
   const std::vector<std::string> python{"python3", "-u", "train.py"};

@@ -95,7 +95,7 @@ checkpoint::Restore some_restore() {
 }
 
 checkpoint::Order some_order() {
-  return {staging::Server{"n2", "30001/5ec7e7", {"10.0.0.2"}}, {100, 90}, 90, 4, {0, 2}, 90, true};
+  return {staging::Server{"n2", "30001/5ec7e7", {"10.0.0.2"}}, {100, 90}, 90, 4, 3, {0, 2}, 90, true};
 }
 
 std::vector<AgentMessage> agent_messages() {

@@ -84,7 +84,7 @@ Checkpoints::Restores Checkpoints::begin_attempt(const Membership& members, Atte
   kept_told_ = start ? start->step : -1;
   const std::int64_t from = start ? start->step : -1;
   known_.begin_attempt(attempt.value, from, members.participants());
-  flush_.begin_attempt(from, now);
+  flush_.begin_attempt(attempt.value, from, now);
   signal_at_.reset();
   is_new_ = true;
   return restores;
@@ -106,10 +106,13 @@ Checkpoints::Orders Checkpoints::take_orders(const Membership& members, AgentInd
   if (!settings_ || (!std::exchange(is_new_, false) && !is_due)) return orders;
   flush_.look(known_, now);
   checkpoint::Order common;
-  common.complete = known_.kept(flush_.step());
+  if (const auto running = flush_.running()) {
+    common.flush = running->step;
+    common.flush_world = running->world;
+    common.flush_attempt = flush_.attempt();
+  }
+  common.complete = known_.kept(common.flush);
   known_.note_kept(common.complete);
-  common.flush = flush_.step();
-  common.flush_world = flush_.world();
   common.ending = holds_end();
   const auto servers = servers_of(members);
   const auto neighbours = neighbours_of(members, servers);
@@ -119,7 +122,7 @@ Checkpoints::Orders Checkpoints::take_orders(const Membership& members, AgentInd
     if (const auto next = neighbours.find(agent); next != neighbours.end())
       order.copy_from = servers.at(next->second);
     order.flush_ranks = flush_.ranks_of(agent);
-    if (agent == own && flush_.is_written()) order.publish = flush_.step();
+    if (agent == own && flush_.is_written()) order.publish = order.flush;
     checkpoint::Order& told = told_[agent];
     if (order != told) orders.emplace_back(agent, told = order);
   }
@@ -150,19 +153,23 @@ std::optional<std::int64_t> Checkpoints::take_published() {
 void Checkpoints::note_signal(TimePoint now) {
   if (!signal_at_) signal_at_ = now;
   begin_end();
+}
+
+void Checkpoints::begin_end() {
+  flush_.begin_end(known_);
   is_new_ = true;
 }
 
 std::optional<std::int64_t> Checkpoints::pending() const {
   const auto all = known_.complete();
   const bool is_newer = !all.empty() && (!known_.published() || all.front().step > known_.published()->step);
-  return flush_.step() || !is_newer ? flush_.step() : all.front().step;
+  if (flush_.running()) return flush_.running()->step;
+  return is_newer ? std::optional(all.front().step) : std::nullopt;
 }
 
 bool Checkpoints::hold(const supervise::Cause& cause) {
   if (!settings_ || settings_->flush.empty() || given_up_ || (!end_ && !pending())) return false;
   begin_end();
-  is_new_ = true;
   if (!end_) end_ = cause;
   return true;
 }
@@ -199,10 +206,6 @@ void Checkpoints::tell_unflushed(std::int64_t step) {
                    late.empty() ? "" : ", not by " + allocation::compress_hostlist(late),
                    published ? fmt::format("step {}", published->step) : "no checkpoint"),
        "--checkpoint-flush-every writes one from time to time before the end"});
-}
-
-std::string Checkpoints::describe_flush() const {
-  return fmt::format("waiting for step {} to be written to {}", pending().value_or(0), settings_->flush);
 }
 
 }  // namespace ddprun::rendezvous

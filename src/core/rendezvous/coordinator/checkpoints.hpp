@@ -40,14 +40,13 @@ class Checkpoints {
   // ---- the end of the job
 
   void note_signal(TimePoint now);  // that ends the job
-  void begin_end() { flush_.begin_end(known_); }
+  void begin_end();
   // Holds the end back if a newer step can be flushed first; the first cause counts. False: it may come.
   bool hold(const supervise::Cause& cause);
   bool holds_end() const { return end_.has_value(); }
   void give_up();  // once the job may continue elsewhere
   // Returns the cause once the flush is over, or its time.
   std::optional<supervise::Cause> take_end(const CoordinatorJobEnd& job, TimePoint now);
-  std::string describe_flush() const;  // "waiting for step 90 to be written to /shared/run"
   std::optional<TimePoint> due() const { return limit_ ? limit_ : flush_.due(); }
 
  private:

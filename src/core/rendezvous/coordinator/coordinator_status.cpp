@@ -170,7 +170,8 @@ std::string Coordinator::describe_waiting(TimePoint now) const {
     for (int index = 0; index < settings_.agents; ++index) {
       if (is_busy({index})) busy.push_back(index);
     }
-    if (checkpoints_.holds_end()) return checkpoints_.describe_flush() + since;
+    if (checkpoints_.holds_end())
+      return "waiting for the last checkpoint to be written to " + settings_.checkpoints->flush + since;
     if (busy.empty()) return "waiting for the spares to look at their nodes" + since;
     const std::string whose =
         settings_.agents == 1 ? "" : " of " + describe_missing(busy, settings_.agents, settings_.peers);

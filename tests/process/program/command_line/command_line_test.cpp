@@ -259,6 +259,30 @@ TEST_CASE("the policy never is no restarts, whatever their number") {
   CHECK(parse({"--max-restarts=3", "--restart-policy=never"}).max_restarts == sourced(0, "--restart-policy"));
 }
 
+TEST_CASE("options of checkpoints need memory for them, and local and shared folders are absolute") {
+  const auto options = parse({"--checkpoint-memory=40G", "--checkpoint-flush=/all",
+                              "--checkpoint-flush-every=30m", "--checkpoint-rate=2M", "--checkpoint-keep"});
+  CHECK(options.checkpoint.memory->value == std::uint64_t{40} << 30);
+  CHECK(options.checkpoint.folder == "/dev/shm");
+  CHECK(options.checkpoint.rate == 2097152);
+  CHECK(options.checkpoint.flush == "/all");
+  CHECK(options.checkpoint.flush_every == Milliseconds{1800000});
+  CHECK(options.checkpoint.keep);
+  const std::string memory = " requires --checkpoint-memory | add --checkpoint-memory SIZE, as in 40G";
+  CHECK(error_for({"--checkpoint-folder=/local"}) == "--checkpoint-folder" + memory);
+  CHECK(error_for({"--checkpoint-rate=2M"}) == "--checkpoint-rate" + memory);
+  CHECK(error_for({"--checkpoint-flush=/all"}) == "--checkpoint-flush" + memory);
+  CHECK(error_for({"--checkpoint-keep"}) == "--checkpoint-keep" + memory);
+  CHECK(error_for({"--checkpoint-memory=40G", "--checkpoint-flush-every=5m"}) ==
+        "--checkpoint-flush-every requires --checkpoint-flush | add --checkpoint-flush FOLDER");
+  CHECK(error_for({"--checkpoint-memory=40G", "--checkpoint-folder=local"}) ==
+        "--checkpoint-folder needs an absolute path | name a folder that every node has for itself");
+  CHECK(error_for({"--checkpoint-memory=40G", "--checkpoint-flush=all"}) ==
+        "--checkpoint-flush needs an absolute path | name a folder that all nodes share");
+  CHECK(error_for({"--checkpoint-memory=40G", "--checkpoint-flush=/all", "--checkpoint-flush-every=10ms"}) ==
+        "--checkpoint-flush-every is below one second | give 1s or more, as in 30m");
+}
+
 TEST_CASE("a restart option without effect is said to have none") {
   const auto notice = [](const std::vector<std::string>& arguments) {
     const options::Options options = parse(arguments);
