@@ -1,7 +1,8 @@
 """One worker of scripts/bench/recovery: trains with DDP and gloo from the latest checkpoint on, and notes when.
 
 recovery_worker.py FOLDER PAUSE: the folder is one for all hosts, the pause in seconds is that after each step; with BENCH_WAITS
-it goes on after the first checkpoint when there is a file "go". Each step uses the same samples whatever the number of workers is, so that all trainings end with the same loss but for rounding.
+it goes on after the first checkpoint when there is a file "go". Rank 0 saves checkpoints there; with BENCH_KEEPS=memory all ranks save
+by ddprun.checkpoint. BENCH_STATE_MIB makes the state larger. Each step uses the same samples whatever the number of workers is, so that all trainings end with the same loss but for rounding.
 """
 
 import time
@@ -34,6 +35,10 @@ import torch.distributed as dist  # noqa: E402
 import torch.distributed.nn  # noqa: E402  torch 2.13: if first imported later, it holds the process group for ever
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
+checkpoint = None
+if os.environ.get("BENCH_KEEPS") == "memory":
+    from ddprun import checkpoint
+
 
 class Training:
     def __init__(self):
@@ -41,17 +46,31 @@ class Training:
         self.layers = torch.nn.Sequential(torch.nn.Linear(FEATURES, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)).double()
         self.optimizer = torch.optim.SGD(self.layers.parameters(), lr=0.05, momentum=0.9)
         self.next_step = 0
-        if (FOLDER / "checkpoint").exists():
+        self.more = torch.zeros(int(os.environ.get("BENCH_STATE_MIB", "0")) << 18)
+        if checkpoint:
+            self.next_step = checkpoint.load(self.state()) or 0
+        elif (FOLDER / "checkpoint").exists():
             saved = torch.load(FOLDER / "checkpoint")
             self.layers.load_state_dict(saved["layers"])
             self.optimizer.load_state_dict(saved["optimizer"])
+            self.more.copy_(saved["more"])
             self.next_step = saved["next_step"]
         self.model = DistributedDataParallel(self.layers)
 
+    def state(self) -> dict:
+        return {"layers": self.layers, "optimizer": self.optimizer, "more": self.more}
+
     def save(self) -> None:
         new = FOLDER / f"checkpoint.{os.getpid()}"
-        torch.save({"layers": self.layers.state_dict(), "optimizer": self.optimizer.state_dict(),
-                    "next_step": self.next_step}, new)
+        if checkpoint:
+            if not checkpoint.save(self.next_step, self.state()):
+                return
+            new.touch()
+        elif dist.get_rank() == 0:
+            torch.save({"layers": self.layers.state_dict(), "optimizer": self.optimizer.state_dict(), "more": self.more,
+                        "next_step": self.next_step}, new)
+        else:
+            return
         new.rename(FOLDER / "checkpoint")
 
     def step(self) -> None:
@@ -91,7 +110,7 @@ def main() -> None:
         if training.next_step == resumed + 1:
             leave(f"trained.{os.getpid()}", {"at": time.monotonic_ns(), "began": FIRST_LINE, "attempt": attempt,
                                              "workers": dist.get_world_size(), "resumed": resumed})
-        if dist.get_rank() == 0 and training.next_step % STEPS_TO_CHECKPOINT == 0:
+        if training.next_step % STEPS_TO_CHECKPOINT == 0:
             training.save()
         while training.next_step == STEPS_TO_CHECKPOINT and os.environ.get("BENCH_WAITS") and not (FOLDER / "go").exists():
             time.sleep(0.02)

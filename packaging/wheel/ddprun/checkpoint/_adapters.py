@@ -68,8 +68,7 @@ class Reader(FileSystemReader):
 
 def lightning(*, folder: _place.Named = None) -> Any:
     """memory = checkpoint.lightning(); Trainer(plugins=[memory], ...).fit(model, ckpt_path=memory.path())."""
-    name = "lightning.pytorch" if "lightning.pytorch" in sys.modules else "pytorch_lightning"
-    place = _place.of(folder)
+    name, place = "lightning.pytorch" if "lightning.pytorch" in sys.modules else "pytorch_lightning", _place.of(folder)
 
     class Memory(importlib.import_module(f"{name}.plugins.io").CheckpointIO):  # type: ignore[misc]
         def path(self) -> str | None:
@@ -105,6 +104,7 @@ def hugging_face(*, folder: _place.Named = None) -> Any:
             control.should_save = self.part is not None
             if self.part:  # the trainer writes into a folder of it
                 self.output, args.output_dir = args.output_dir, str(self.part.folder / f".rank-{self.part.rank}")
+        on_epoch_end = on_step_end
 
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             for file in Path(args.output_dir, f"checkpoint-{state.global_step}").iterdir():
