@@ -48,8 +48,19 @@ void LocalParts::notice_once(const std::string& what, const std::string& hint) {
 // ---- what is there
 
 void LocalParts::look(bool ended) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   look_locked(ended);
+  while (used() > limit_ && !seen_.sizes.empty()) {  // by a program that asks for no room
+    auto doomed = checkpoint::steps_to_remove(seen_.sizes, complete_, used() - limit_);
+    const Step newest = seen_.sizes.rbegin()->first;
+    if (doomed.empty()) doomed = {newest};
+    if (doomed.back() == newest)
+      tell_no_room(fmt::format("step {} of {} does not fit into {}", newest,
+                               facts::describe_bytes(seen_.sizes[newest]), facts::describe_bytes(limit_)));
+    const auto before = seen_.sizes;
+    remove(doomed, lock, true);
+    if (seen_.sizes == before) return;  // the file system refuses it
+  }
 }
 
 void LocalParts::look_locked(bool ended) {
@@ -382,13 +393,16 @@ std::string LocalParts::reserve(const void* owner, std::uint64_t bytes, Millisec
         "{} do not fit: {} of {} are in use{}", facts::describe_bytes(bytes), facts::describe_bytes(used()),
         facts::describe_bytes(limit_),
         bytes > free ? fmt::format(", {} has {} free", printable(folder_), facts::describe_bytes(free)) : "");
-    if (noticed_.insert("room").second)
-      notice_(
-          "a checkpoint is not kept in memory: " + why,
-          "--checkpoint-memory and the file system of --checkpoint-folder need room for three steps of this "
-          "node and of the node whose replicas it keeps");
+    tell_no_room(why);
     return why;
   }
+}
+
+void LocalParts::tell_no_room(const std::string& why) {
+  if (!noticed_.insert("room").second) return;
+  notice_("a checkpoint is not kept in memory: " + why,
+          "--checkpoint-memory and the file system of --checkpoint-folder need room for three steps of this "
+          "node and of the node whose replicas it keeps");
 }
 
 void LocalParts::release(const void* owner) {

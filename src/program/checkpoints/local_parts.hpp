@@ -95,6 +95,7 @@ class LocalParts {
   void discard(Step step, int rank, bool replica, const checkpoint::Manifest& manifest, const Seen& seen);
   std::uint64_t used() const;
   void remove(const std::vector<Step>& steps, Lock& lock, bool wait);
+  void tell_no_room(const std::string& why);
   void notice_once(const std::string& what, const std::string& hint = {});
   net::Shards::List own_parts(std::uint64_t known, Milliseconds limit);
   std::optional<std::string> hash(const std::string& path, bool again, Milliseconds limit);
