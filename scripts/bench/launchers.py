@@ -94,6 +94,13 @@ class Ddprun(Launcher):
                 "--master-port", str(place.port)]
 
 
+class DdprunCheck(Ddprun):
+    name = "ddprun --check=auto"
+
+    def elastic(self, place: Place, least: int, host_timeout: float, spares: int = 0) -> list[str]:
+        return [*super().elastic(place, least, host_timeout, spares), "--check=auto"]
+
+
 class DdprunStandby(Ddprun):
     name = "ddprun --standby"
 

@@ -1,6 +1,7 @@
 // Stands for libnvidia-ml.so.1. FAKE_NVML says what kind of driver this is: "mig", "hidden", "lost",
 // "refuse", "hang", "cold" (slow to start), "old" (before 510), "sick" or "crash"; anything else has two
-// GPUs.
+// GPUs. A path instead names the file that says so at the moment, for GPUs without memory in use but by the
+// process of FAKE_NVML_PROCESS.
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,9 +19,33 @@ struct PciInfo {
   char bus_id[32];
 };
 
+constexpr int k_room = 256;
+
+bool is_path(const char* told) { return told != nullptr && told[0] == '/'; }
+
+// What the variable, or the file that it names, says; nullptr: nothing.
+const char* find_told(const char* name, char (&text)[k_room]) {
+  const char* const told = getenv(name);
+  if (!is_path(told)) return told;
+  FILE* const file = fopen(told, "r");
+  const bool read = file != nullptr && fgets(text, k_room, file) != nullptr;
+  if (file != nullptr) fclose(file);
+  if (read) text[strcspn(text, "\n")] = '\0';
+  return read ? text : nullptr;
+}
+
 bool is(const char* kind) {
-  const char* const told = getenv("FAKE_NVML");
+  char text[k_room];
+  const char* const told = find_told("FAKE_NVML", text);
   return told != nullptr && strcmp(told, kind) == 0;
+}
+
+// Bytes of the process on the second GPU, as that with a path has them.
+unsigned long long held() {
+  char text[k_room];
+  const char* const told = find_told("FAKE_NVML_PROCESS", text);
+  char* rest = nullptr;
+  return told != nullptr && strtoul(told, &rest, 10) > 0 ? strtoull(rest, nullptr, 10) : 0;
 }
 
 }  // namespace
@@ -92,7 +117,9 @@ int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* info) {
   if (info->version != (sizeof(Memory2) | (2U << 24U))) return 25;  // wrong version of the argument
   info->total = 80ULL << 30U;
   info->reserved = 1ULL << 29U;
-  info->used = (static_cast<unsigned long long>(device) << 30U) - info->reserved;
+  info->used = is_path(getenv("FAKE_NVML"))
+                   ? (device == 2 ? held() : 0)
+                   : (static_cast<unsigned long long>(device) << 30U) - info->reserved;
   info->free = info->total - info->reserved - info->used;
   return 0;
 }
@@ -121,9 +148,10 @@ struct ProcessInfo {
 };
 
 // With FAKE_NVML=sick the second GPU is. FAKE_NVML_PROCESS="4711 1000000": this process is on it, with so
-// many bytes; without a second number the driver does not tell.
+// many bytes; without a second number the driver does not tell. A path likewise names a file.
 int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, ProcessInfo* infos) {
-  const char* const told = getenv("FAKE_NVML_PROCESS");
+  char text[k_room];
+  const char* const told = find_told("FAKE_NVML_PROCESS", text);
   const unsigned room = *count;
   *count = device != 2 ? 0 : is("sick") ? 3 : told != nullptr ? 1 : 0;
   if (*count > 0 && (infos == nullptr || room < *count)) return 7;  // insufficient size

@@ -207,7 +207,7 @@ void Agent::handle(const Standby&) { life_.note_standby(); }
 void Agent::handle(const Look& look) {
   Looked looked{look.attempt};
   if (place_ > 0 && !world_.one_loss() && one_in(world_.random(), 60))
-    looked.unfit = "GPU: GPU 3: GPU is lost";
+    looked.unfit.what = "GPU: GPU 3: GPU is lost";
   post([this, looked] {
     if (life_.linked()) send(looked);
   });
@@ -382,7 +382,7 @@ void Agent::carry_out(const supervise::life::SendStopped& action) {
   stopping_ = false;
   stopped.checkpoints = tell_all_checkpoints();
   if (place_ > 0 && !world_.one_loss() && one_in(world_.random(), 60))
-    stopped.unfit = "GPU: GPU 3: GPU is lost";
+    stopped.unfit.what = "GPU: GPU 3: GPU is lost";
   send(stopped);
 }
 

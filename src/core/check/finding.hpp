@@ -1,6 +1,8 @@
 // Findings of a check, for people and programs.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +48,8 @@ void judge_gpus(const HostRecord& record, std::vector<Finding>& findings);
 // Judges what the node has lost since it was looked at before, and the Xid errors since then. An error keeps
 // workers from running there; with a warning another node is only better.
 void judge_change(const HostRecord& before, const HostRecord& now, std::vector<Finding>& findings);
+// Judges whether as much memory is free as the workers of the attempt before had used.
+std::optional<Finding> judge_memory(const std::string& host, std::uint64_t used, std::uint64_t free);
 // Subjects that show only among several nodes:
 void judge_connections(const std::vector<HostRecord>& records, std::vector<Finding>& findings);
 void judge_peer_names(const std::vector<HostRecord>& records, std::vector<Finding>& findings);

@@ -58,10 +58,11 @@ std::vector<GpuMemory> find_held(const std::vector<GpuMemory>& now, const std::v
 
 Finding describe_held(const std::vector<GpuMemory>& held, const std::string& host, Milliseconds waited) {
   const GpuMemory& first = held.front();
-  std::string what =
-      fmt::format("GPU {}: {} of its memory still held {} after the workers ended, by {}", first.address,
-                  facts::describe_bytes(first.holders.empty() ? first.used : memory_of(first)),
-                  describe_duration(waited), describe_holders(first.holders));
+  std::string what = fmt::format(
+      "GPU {}: {} of its memory {} by {}", first.address,
+      facts::describe_bytes(first.holders.empty() ? first.used : memory_of(first)),
+      waited == Milliseconds{0} ? "held" : fmt::format("still held after {},", describe_duration(waited)),
+      describe_holders(first.holders));
   if (held.size() > 1) what += fmt::format("; {} more like it", count_of(std::ssize(held) - 1, "GPU"));
   return {Mark::error,
           "GPU",

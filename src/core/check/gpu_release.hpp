@@ -7,6 +7,7 @@
 
 #include "base/duration.hpp"
 #include "check/finding.hpp"
+#include "facts/snapshot.hpp"
 
 namespace ddprun::check {
 
@@ -26,6 +27,20 @@ struct GpuMemory {
   std::vector<GpuHolder> holders;
 };
 
+// Returns the PCI addresses of these workers' GPUs: NVIDIA's alone, without those that are divided (MIG), of
+// which another part may be another job's.
+template <class Worker>
+std::vector<std::string> whole_gpus(const facts::HostFacts& host, const std::vector<Worker>& workers) {
+  std::vector<std::string> addresses;
+  for (const Worker& worker : workers) {
+    for (const int index : worker.gpus) {
+      const facts::Gpu& gpu = host.gpus.at(static_cast<std::size_t>(index));
+      if (gpu.vendor == "nvidia" && gpu.mig.empty()) addresses.push_back(gpu.pci_address);
+    }
+  }
+  return addresses;
+}
+
 // Returns those of `gpus` (PCI addresses) that are not free, with the processes that hold them. Processes of
 // `own` may hold any; where there are some, those that /proc does not show may be the same under another
 // number and do not count. What was in use `before` the first attempt may stay. A GPU of which the driver
@@ -33,7 +48,7 @@ struct GpuMemory {
 std::vector<GpuMemory> find_held(const std::vector<GpuMemory>& now, const std::vector<std::string>& gpus,
                                  const std::vector<int>& own, const HostRecord& before);
 
-// Describes GPUs that are still held after this time; `held` is not empty.
+// Describes GPUs that are held now (0), or still after this time; `held` is not empty.
 Finding describe_held(const std::vector<GpuMemory>& held, const std::string& host, Milliseconds waited);
 
 }  // namespace ddprun::check

@@ -1,4 +1,4 @@
-// Judgement of what a node has lost since the job began: its GPUs, their links, its network,
+// Judgement of what a node has lost since the job began: its GPUs, their links, its network, CPUs and memory,
 // and of the errors of its GPUs in the kernel's log.
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "check/finding.hpp"
 #include "check/xid.hpp"
+#include "facts/memory_text.hpp"
 
 namespace ddprun::check {
 
@@ -53,8 +54,7 @@ void judge_xids(const HostRecord& before, const HostRecord& now, std::vector<Fin
     const XidMeaning* const fault = find_hardware_fault(xid);
     if (fault == nullptr || xid.sequence <= before.kernel_log.newest || find_gpu(before, xid.gpu) == nullptr)
       continue;
-    report(findings, fault->mark, "GPU", now.host,
-           fmt::format("GPU {}: Xid {}, {}", xid.gpu, xid.number, fault->what), fault->fix);
+    report(findings, fault->mark, "GPU", now.host, describe(xid, *fault), fault->fix);
   }
 }
 
@@ -87,6 +87,21 @@ void judge_change(const HostRecord& before, const HostRecord& now, std::vector<F
     for (const GpuHealth& gpu : before.gpus) judge_gpu(gpu, now, findings);
   }
   for (const auto& [card, speed] : before.cards) judge_card(card, speed, now, findings);
+  if (now.online_cpus < before.online_cpus) {
+    report(findings, Mark::warning, "CPUs", now.host,
+           fmt::format("{} CPUs are online, {} before", now.online_cpus, before.online_cpus),
+           "have the site see why (machine checks in the kernel's log)");
+  }
+}
+
+std::optional<Finding> judge_memory(const std::string& host, std::uint64_t used, std::uint64_t free) {
+  if (free >= used) return std::nullopt;
+  return Finding{Mark::warning,
+                 "memory",
+                 {host},
+                 fmt::format("{} are free, and the workers had used {}", facts::describe_bytes(free),
+                             facts::describe_bytes(used)),
+                 "see what uses it (ps, ls /dev/shm)"};
 }
 
 }  // namespace ddprun::check

@@ -1,5 +1,7 @@
 #include "check/xid.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -87,6 +89,10 @@ const XidMeaning* find_hardware_fault(const Xid& xid) {
   if (xid.number == k_recovery_changed && xid.text.find(k_no_recovery) != std::string::npos) return nullptr;
   const auto* const found = std::ranges::find(k_hardware_faults, xid.number, &XidMeaning::number);
   return found == std::end(k_hardware_faults) ? nullptr : found;
+}
+
+std::string describe(const Xid& xid, const XidMeaning& fault) {
+  return fmt::format("GPU {}: Xid {}, {}", xid.gpu, xid.number, fault.what);
 }
 
 void note_kernel_record(std::string_view record, KernelLog& log) {

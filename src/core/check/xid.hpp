@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "check/finding.hpp"
@@ -25,6 +26,9 @@ struct XidMeaning {
 // not known. After NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors); the NVLink
 // errors 144 to 150 are left out, most of which are corrected: a link that is lost shows in the count.
 const XidMeaning* find_hardware_fault(const Xid& xid);
+
+// "GPU 0000:41:00.0: Xid 79, it fell off the bus"
+std::string describe(const Xid& xid, const XidMeaning& fault);
 
 // Adds the record's error if hardware is its cause, in the place of an older one of the same GPU and number.
 void note_kernel_record(std::string_view record, KernelLog& log);

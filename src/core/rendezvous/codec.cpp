@@ -130,6 +130,12 @@ void describe_killed(Fields& fields, supervise::KilledRanks& killed) {
   fields.value("place", killed.place);
 }
 
+void describe_unfit(Fields& fields, Unfit& unfit) {
+  fields.optional("unfit", unfit.what);
+  fields.optional("remedy", unfit.remedy);
+  fields.optional("may_stay", unfit.may_stay);
+}
+
 void describe(Fields& fields, Stopped& stopped) {
   fields.value("attempt", stopped.attempt);
   fields.value("failures", stopped.failures, k_max_further_failures, describe_further_failure);
@@ -138,9 +144,7 @@ void describe(Fields& fields, Stopped& stopped) {
   fields.value("finished", stopped.finished, options::k_max_workers);
   fields.value("finished_ago", stopped.finished_ago, options::k_max_workers);
   fields.optional("killed", stopped.killed, k_max_further_failures, describe_killed);
-  fields.optional("unfit", stopped.unfit);
-  fields.optional("remedy", stopped.remedy);
-  fields.optional("may_stay", stopped.may_stay);
+  describe_unfit(fields, stopped.unfit);
   fields.optional("checkpoints", stopped.checkpoints, describe_held);
 }
 
@@ -205,8 +209,7 @@ void describe(Fields& fields, RestartRequest& request) {
 
 void describe(Fields& fields, Looked& looked) {
   fields.value("attempt", looked.attempt);
-  fields.optional("unfit", looked.unfit);
-  fields.optional("remedy", looked.remedy);
+  describe_unfit(fields, looked.unfit);
 }
 
 void describe(Fields& fields, ClockQuestion& question) { fields.value("asked", question.asked, 0, k_latest); }

@@ -87,8 +87,7 @@ struct Stopped {
   std::vector<int> finished{};               // ranks that had ended with success before the stop
   std::vector<int> finished_ago{};           // milliseconds between their end and the stop, in the same order
   std::vector<supervise::KilledRanks> killed{};
-  std::string unfit{}, remedy{};  // finding that keeps this node from another attempt: "GPU 3: GPU is lost"
-  bool may_stay = false;          // workers can run here where no other node is left
+  Unfit unfit{};
   checkpoint::Held checkpoints{};
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };

@@ -1,4 +1,5 @@
-// Messages about a look at a node that waits as a spare, before it is needed (--check=auto, --check-command).
+// Messages about looks between two attempts at nodes that wait as spares, and what a look at any node has found.
+// It is for --check=auto and --check-command.
 #pragma once
 
 #include <string>
@@ -6,6 +7,14 @@
 #include "base/ids.hpp"
 
 namespace ddprun::rendezvous {
+
+// Finding that keeps a node from another attempt.
+struct Unfit {
+  std::string what{};  // "GPU 3: GPU is lost"; empty: it is fit
+  std::string remedy{};
+  bool may_stay = false;  // workers can run here where no other node is left
+  friend bool operator==(const Unfit&, const Unfit&) = default;
+};
 
 // Order to look, while the workers of this attempt are being stopped.
 struct Look {
@@ -16,7 +25,7 @@ struct Look {
 // The answer, always.
 struct Looked {
   Attempt attempt;
-  std::string unfit{}, remedy{};  // same as in Stopped
+  Unfit unfit{};
   friend bool operator==(const Looked&, const Looked&) = default;
 };
 

@@ -87,7 +87,8 @@ void add_alike(Failure& failure, const Failure& other) {
 }  // namespace
 
 void explain_by_early_ends(Failure& failure, const std::vector<EarlyEnd>& ended) {
-  if (ended.empty() || crashed(failure.status) || !failure.out_of_memory.empty()) return;
+  if (ended.empty() || crashed(failure.status) || !failure.out_of_memory.empty() || !failure.because.empty())
+    return;
   const std::vector<std::string> words = words_of(failure);
   if (!has_any(words, k_peer_words) && !has_any(words, k_waited_words)) return;
   const auto last = std::ranges::min_element(ended, {}, &EarlyEnd::before);

@@ -98,11 +98,13 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       files_(context_, plans_, snapshot_),
       events_(plans_, workers_, files_,
               [this](events::Event event) { link_.send_if_linked(rendezvous::Happened{std::move(event)}); }),
-      endings_(workers_,
-               [this] {
-                 if (std::exchange(ends_attempt_, false)) workers_.end_attempt();
-                 decide_soon();
-               }),
+      endings_(
+          workers_,
+          [this] {
+            if (std::exchange(ends_attempt_, false)) workers_.end_attempt();
+            decide_soon();
+          },
+          look.record.has_value()),
       telling_timer_(context_),
       parting_timer_(context_),
       life_(plans_.node->host, own_failure(failure, plans_.node->host), limits_of(plans_.node->options)),
@@ -126,8 +128,7 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
               [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
       standbys_(context_, plans_, expected, snapshot_.host, workers_,
                 [this](rendezvous::AgentMessage message) { link_.send_if_linked(std::move(message)); }),
-      node_look_(context_, plans_, snapshot_, workers_, std::move(look.record)),
-      command_look_(context_, plans_, snapshot_, look.command_is_broken),
+      node_look_(context_, plans_, snapshot_, workers_, std::move(look)),
       on_failure_(context_, plans_, snapshot_),
       job_end_(context_, plans_, job_end_hooks()),
       warned_workers_(context_, plans_, workers_,
@@ -182,13 +183,9 @@ CoordinatorLink::Hooks Driver::link_hooks() {
   hooks.on_lost = [this](const std::string& what, const std::string& hint, bool may_rejoin) {
     held_start_.reset();
     node_look_.end();
-    command_look_.end();
     carry_out(life_.on_lost(what, hint, may_rejoin));
   };
-  hooks.on_job_ends = [this] {
-    node_look_.give_up();
-    command_look_.give_up();
-  };
+  hooks.on_job_ends = [this] { node_look_.give_up(); };
   hooks.on_told_all = [this] { carry_out(life_.on_workers(workers_state())); };
   hooks.on_coordinator_ended = [this] {
     coordinator_ended_ = true;
@@ -336,8 +333,7 @@ void Driver::handle(const rendezvous::Stop& stop) {
   held_start_.reset();
   hangs_.end_attempt();
   traces_.end_attempt();
-  if (stop.again) node_look_.begin();
-  command_look_.begin(stop, stop.failure && told_failure_ == stop.failure->rank);
+  node_look_.begin(stop, stop.failure && told_failure_ == stop.failure->rank);
   carry_out(life_.on_stop(stop.attempt, stop.signal, stop.whole_tree));
   decide();
 }
@@ -345,7 +341,6 @@ void Driver::handle(const rendezvous::Stop& stop) {
 void Driver::handle(const rendezvous::Finish& end) {
   held_start_.reset();
   node_look_.end();
-  command_look_.end();
   hangs_.end_attempt();
   traces_.end_attempt();
   if (end.drained) console::say_notice(probes::exclude_node(*plans_.node));

@@ -73,7 +73,6 @@ class Driver {
   void handle(const rendezvous::JobShown& shown) { status_.show(shown); }
   void handle(const rendezvous::RestartReply& reply) { restarts_.note(reply); }
   void handle(const rendezvous::Look& look);
-  void when_looked(std::function<void(const std::optional<check::Finding>& finding)> done);
   void handle(const rendezvous::ProfileRequest& request) { profiles_.take(request); }
   void handle(const rendezvous::ProfilePart& part) { profiles_.note(part); }
   void handle(const rendezvous::ClockReply& reply) { traces_.note(reply); }
@@ -180,7 +179,6 @@ class Driver {
   traces::TraceLooks traces_;
   StandbyKeeper standbys_;
   NodeLook node_look_;
-  CommandLook command_look_;
   OnFailure on_failure_;
   std::string ended_badly_;  // the report, where the job has
   JobEndWatch job_end_;

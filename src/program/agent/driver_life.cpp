@@ -45,7 +45,6 @@ void Driver::carry_out(const supervise::life::SendStopRequest& action) {
   link_.send(rendezvous::StopRequest{action.signal, plans_.node->host, action.whole_tree,
                                      stop_sender_.value_or("")});
   node_look_.give_up();
-  command_look_.give_up();
 }
 
 void Driver::carry_out(const supervise::life::SendStuck& action) {
@@ -60,39 +59,20 @@ void Driver::carry_out(const supervise::life::SendStopped& action) {
       action.attempt,           endings_.further(told_failure_), endings_.stopped_ranks(),
       workers_.made_progress(), endings_.finished_ranks(),       endings_.finished_ago(),
       std::move(killed)};
-  const auto tell = [this, stopped](const std::optional<check::Finding>& finding) {
-    rendezvous::Stopped message = stopped;
-    message.checkpoints = checkpoints_.held();
-    if (finding) {
-      message.unfit = check::reason_of(*finding);
-      message.remedy = finding->fix;
-      message.may_stay = finding->mark != check::Mark::error;
-    }
-    link_.send(std::move(message));
-  };
-  checkpoints_.when_settled([this, tell] { when_looked(tell); });
-}
-
-// Calls back once both looks have ended, with the built-in one's finding before that of the command.
-void Driver::when_looked(std::function<void(const std::optional<check::Finding>& finding)> done) {
-  node_look_.when_known([this, done = std::move(done)](const std::optional<check::Finding>& finding) {
-    command_look_.when_known(
-        [finding, done](const std::optional<check::Finding>& other) { done(finding ? finding : other); });
+  checkpoints_.when_settled([this, stopped = std::move(stopped)] {
+    node_look_.when_known([this, stopped](const rendezvous::Unfit& unfit) {
+      rendezvous::Stopped message = stopped;
+      message.unfit = unfit;
+      message.checkpoints = checkpoints_.held();
+      link_.send(std::move(message));
+    });
   });
 }
 
 void Driver::handle(const rendezvous::Look& look) {
-  node_look_.begin();
-  rendezvous::Stop of_others{look.attempt};
-  of_others.again = true;
-  command_look_.begin(of_others, /*failed_here=*/false);
-  when_looked([this, attempt = look.attempt](const std::optional<check::Finding>& finding) {
-    rendezvous::Looked looked{attempt};
-    if (finding) {
-      looked.unfit = check::reason_of(*finding);
-      looked.remedy = finding->fix;
-    }
-    link_.send_if_linked(std::move(looked));
+  node_look_.begin({look.attempt, 0, false, /*again=*/true}, /*failed_here=*/false);
+  node_look_.when_known([this, attempt = look.attempt](const rendezvous::Unfit& unfit) {
+    link_.send_if_linked(rendezvous::Looked{attempt, unfit});
   });
 }
 
@@ -121,7 +101,6 @@ void Driver::carry_out(const supervise::life::WriteOutput& action) {
 // Posted, because rejoin() destroys the link whose callback we are in.
 void Driver::carry_out(const supervise::life::Rejoin&) {
   node_look_.end();
-  command_look_.end();
   checkpoints_.when_settled([this] { boost::asio::post(context_, [this] { link_.rejoin(); }); });
 }
 

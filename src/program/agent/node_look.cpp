@@ -1,6 +1,9 @@
 #include "agent/node_look.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "check/gpu_release.hpp"
@@ -9,6 +12,8 @@
 #include "net/timers.hpp"
 #include "os/capture/gpu_holders.hpp"
 #include "os/clock.hpp"
+#include "os/machine/usable_memory.hpp"
+#include "os/process/process_table.hpp"
 #include "probes/node_record.hpp"
 
 namespace ddprun::agent {
@@ -17,18 +22,32 @@ namespace {
 
 constexpr Milliseconds k_patience{3000};  // for a folder that may hang
 constexpr Milliseconds k_look_limit{5000};
-constexpr Milliseconds k_memory_pause{500};
+constexpr Milliseconds k_memory_pause{200};
 constexpr std::size_t k_most = std::size_t{1} << 20;  // bytes of a record
 
 }  // namespace
 
-void NodeLook::begin() {
-  if (!before_ || busy_) return;
+void NodeLook::begin(const rendezvous::Stop& stop, bool failed_here) {
+  command_.begin(stop, failed_here);
+  if (!stop.again || !before_ || busy_) return;
   busy_ = true;
   finding_.reset();
   doubts_.clear();
   release_until_.reset();
+  used_ = memory_of_workers();
   look();
+}
+
+// Returns what is known of it for certain: what they hold, and the node has less of than before, since each
+// counts what they share. A worker that has ended is not among them.
+std::uint64_t NodeLook::memory_of_workers() const {
+  std::uint64_t pages = 0;
+  for (std::size_t i = 0; i < plans_.attempt->planned.size(); ++i) {
+    if (const auto process = os::capture_process(workers_.pid(i))) pages += process->resident_pages;
+  }
+  const std::uint64_t free = os::free_memory().value_or(before_->free_memory);
+  return std::min(pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
+                  before_->free_memory - std::min(free, before_->free_memory));
 }
 
 void NodeLook::ask(const std::function<std::string()>& question, const char* purpose, Note then) {
@@ -73,18 +92,6 @@ void NodeLook::note(const std::string& answer) {
   settle_unfit(*again);
 }
 
-// Returns NVIDIA's alone, without those that are divided (MIG): another part may be another job's.
-std::vector<std::string> NodeLook::gpus_of_workers() const {
-  std::vector<std::string> addresses;
-  for (const plan::PlannedWorker& worker : plans_.attempt->planned) {
-    for (const int index : worker.gpus) {
-      const facts::Gpu& gpu = snapshot_.host.gpus.at(static_cast<std::size_t>(index));
-      if (gpu.vendor == "nvidia" && gpu.mig.empty()) addresses.push_back(gpu.pci_address);
-    }
-  }
-  return addresses;
-}
-
 std::vector<int> NodeLook::standby_processes() const {
   std::vector<int> pids;
   const workers::Standbys* const standbys = workers_.standbys();
@@ -94,10 +101,11 @@ std::vector<int> NodeLook::standby_processes() const {
   return pids;
 }
 
+// Once the workers have ended: they hold it until then.
 void NodeLook::look_at_memory() {
-  if (!busy_) return;
-  if (plans_.node->options.check.release_timeout == Milliseconds{0} || gpus_of_workers().empty())
-    return settle({});
+  if (!busy_ || !release_until_) return;
+  if (plans_.node->options.check.release_timeout == Milliseconds{0}) return settle({});
+  if (check::whole_gpus(snapshot_.host, plans_.attempt->planned).empty()) return note_memory({});
   ask([] { return check::render_json_text(os::capture_gpu_memory()); }, "look at the memory of the GPUs",
       &NodeLook::note_memory);
 }
@@ -108,14 +116,16 @@ void NodeLook::note_memory(const std::string& answer) {
   try {
     if (!answer.empty())
       held = check::find_held(check::parse_json_text<std::vector<check::GpuMemory>>(answer),
-                              gpus_of_workers(), standby_processes(), *before_);
+                              check::whole_gpus(snapshot_.host, plans_.attempt->planned), standby_processes(),
+                              *before_);
   } catch (const Error& error) {
     console::say_detail(error.what());
   }
-  if (held.empty()) return settle({});
-  if (release_until_ && os::now() >= *release_until_)
-    return settle_unfit(
-        check::describe_held(held, plans_.node->host, plans_.node->options.check.release_timeout));
+  auto finding = check::judge_memory(plans_.node->host, used_, os::free_memory().value_or(used_));
+  if (held.empty() && !finding) return settle({});
+  if (!held.empty())
+    finding = check::describe_held(held, plans_.node->host, plans_.node->options.check.release_timeout);
+  if (os::now() >= *release_until_) return settle_unfit(*finding);
   net::call_after(timer_, k_memory_pause, [this] { look_at_memory(); });
 }
 
@@ -127,16 +137,26 @@ void NodeLook::settle_unfit(const check::Finding& finding) {
 void NodeLook::settle(std::optional<check::Finding> finding) {
   busy_ = false;
   finding_ = std::move(finding);
-  if (const auto done = std::exchange(done_, nullptr)) done(finding_);
+  if (const auto done = std::exchange(done_, nullptr)) tell(done);
 }
 
-void NodeLook::when_known(std::function<void(const std::optional<check::Finding>&)> done) {
-  if (!busy_) return done(std::exchange(finding_, std::nullopt));
+void NodeLook::tell(const std::function<void(const rendezvous::Unfit&)>& done) {
+  command_.when_known([own = std::exchange(finding_, std::nullopt), done](const auto& other) {
+    const auto& found = own ? own : other;
+    done(found ? rendezvous::Unfit{check::reason_of(*found), found->fix, found->mark != check::Mark::error}
+               : rendezvous::Unfit{});
+  });
+}
+
+void NodeLook::when_known(std::function<void(const rendezvous::Unfit&)> done) {
+  if (!busy_) return tell(done);
   done_ = std::move(done);
   release_until_ = os::now() + plans_.node->options.check.release_timeout;
+  if (!query_) look_at_memory();
 }
 
 void NodeLook::give_up() {
+  command_.give_up();
   if (!busy_) return;
   timer_.cancel();
   query_.reset();
@@ -144,6 +164,7 @@ void NodeLook::give_up() {
 }
 
 void NodeLook::end() {
+  command_.end();
   done_ = nullptr;
   finding_.reset();
   busy_ = false;

@@ -337,7 +337,7 @@ constexpr OptionEntry k_looking_and_about[] = {
                  [](Draft& draft, const Given& given) {
   draft.check.exclude_file = file_from(given); }),
       value("gpu-release-timeout", "TIME", own, looking,
-            "with --check=auto: how long a restart waits for GPU memory that other processes hold (default: "
+            "with --check=auto: how long an attempt waits for GPU memory that other processes hold (default: "
             "50s; 0: not)",
             [](Draft& draft, const Given& given) {
   draft.check.release_timeout = time_from(given).value; }),

@@ -5,12 +5,16 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "check/finding.hpp"
+#include "check/gpu_release.hpp"
+#include "check/record_fields.hpp"
 #include "console/log.hpp"
+#include "os/capture/gpu_holders.hpp"
+#include "os/clock.hpp"
 #include "os/process/child_call.hpp"
 #include "os/system_failure.hpp"
 #include "plan/worker_command.hpp"
@@ -20,6 +24,9 @@
 namespace ddprun::commands {
 
 namespace {
+
+constexpr Milliseconds k_memory_limit{5000};
+constexpr Milliseconds k_memory_pause{500};
 
 std::string describe(const check::Finding& finding, const std::string& host) {
   return fmt::format("{} on {}: {}", finding.subject, host, finding.what);
@@ -51,6 +58,38 @@ void heed(const std::vector<check::Finding>& findings, const plan::NodeProposal&
   }
 }
 
+std::vector<check::GpuMemory> find_held(const std::vector<std::string>& gpus,
+                                        const check::HostRecord& before) {
+  const os::ChildAnswer answer =
+      os::call_in_child([] { return check::render_json_text(os::capture_gpu_memory()); }, k_memory_limit);
+  if (!answer.bytes) return {};
+  return check::find_held(check::parse_json_text<std::vector<check::GpuMemory>>(*answer.bytes), gpus, {},
+                          before);
+}
+
+// Waits until no other process holds memory of the workers' GPUs: what an earlier job has left. Returns
+// whether one did.
+bool wait_for_memory(const plan::NodeProposal& node, const facts::Snapshot& snapshot,
+                     check::HostRecord record) {
+  const Milliseconds patience = node.options.check.release_timeout;
+  const std::vector<std::string> gpus = check::whole_gpus(snapshot.host, node.offered);
+  bool any = false;
+  for (check::GpuHealth& each : record.gpus) any |= std::exchange(each.used, 0) > check::k_free_gpu_memory;
+  if (!any || gpus.empty() || patience == Milliseconds{0}) return false;
+  auto held = find_held(gpus, record);
+  if (held.empty()) return false;
+  const check::Finding first = check::describe_held(held, node.host, Milliseconds{0});
+  console::say_notice(fmt::format("{}; waiting for it, {} at most (--gpu-release-timeout)",
+                                  describe(first, node.host), describe_duration(patience)),
+                      first.fix);
+  for (const TimePoint until = os::now() + patience; !held.empty() && os::now() < until;) {
+    std::this_thread::sleep_for(k_memory_pause);
+    held = find_held(gpus, record);
+  }
+  if (!held.empty()) heed({check::describe_held(held, node.host, patience)}, node);
+  return true;
+}
+
 }  // namespace
 
 probes::StartLook check_before_start(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
@@ -62,6 +101,8 @@ probes::StartLook check_before_start(const plan::NodeProposal& node, const facts
     checked.workers = node.local_world_size;
     checked.quick = true;
     look.record = probes::make_node_record(checked, snapshot);
+    if (wait_for_memory(node, snapshot, *look.record))
+      look.record = probes::make_node_record(checked, snapshot);
     heed(check::judge_alone(*look.record), node);
   }
   if (command) {

@@ -15,6 +15,7 @@
 #include "os/libraries/name_lookup.hpp"
 #include "os/libraries/nvml.hpp"
 #include "os/libraries/nvml_health.hpp"
+#include "os/machine/capture_processors.hpp"
 #include "os/machine/capture_python.hpp"
 #include "os/machine/host_condition.hpp"
 #include "os/machine/kernel_log.hpp"
@@ -104,7 +105,7 @@ void add_addresses(check::HostRecord& record, const CheckedNode& node, const fac
 
 void add_share(check::HostRecord& record, const facts::HostFacts& host) {
   record.cpus = static_cast<int>(host.allowed_cpus.size());
-  record.online_cpus = host.online_cpus;
+  record.online_cpus = os::capture_online_cpus();
   record.cpu_quota = host.cpu_quota.value_or(0);
   record.memory = os::usable_memory().value_or(0);
   record.free_memory = os::free_memory().value_or(0);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "check/xid.hpp"
 #include "inspect/rank_view.hpp"
 #include "supervise/known_failures.hpp"
 #include "supervise/root_cause.hpp"
@@ -21,8 +22,10 @@ bool was_killed(const ExitStatus& status) {
 
 }  // namespace
 
-Endings::Endings(WorkerGroup& workers, std::function<void()> settled)
-    : workers_(workers), settled_(std::move(settled)) {}
+Endings::Endings(WorkerGroup& workers, std::function<void()> settled, bool check)
+    : workers_(workers), settled_(std::move(settled)) {
+  if (check) kernel_log_.emplace();
+}
 
 void Endings::begin(std::shared_ptr<const plan::LaunchPlan> plan) {
   plan_ = std::move(plan);
@@ -75,10 +78,24 @@ void Endings::complete(std::size_t worker, supervise::Failure failure, bool afte
   if (was_killed(failure.status)) failure.out_of_memory = memory_.explain_kill(failure.pid);
   const std::string hint = supervise::find_failure_hint(failure, plan_->assignment.world_size);
   if (!hint.empty()) failure.hint = hint;
+  if (kernel_log_) explain_by_gpu(worker, failure);
   Ended& ended = ended_[worker];
   ended.failure = std::move(failure);
   for (const auto& handler : std::exchange(ended.waiting, {})) handler(*ended.failure);
   if (--pending_ == 0) settled_();
+}
+
+void Endings::explain_by_gpu(std::size_t worker, supervise::Failure& failure) {
+  for (const check::Xid& xid : kernel_log_->read().xids) {
+    const auto* const fault = check::find_hardware_fault(xid);
+    const bool own = std::ranges::any_of(plan_->planned[worker].gpus, [&](int gpu) {
+      return plan_->node->gpus.at(static_cast<std::size_t>(gpu)).pci_address == xid.gpu;
+    });
+    if (!own || fault == nullptr || fault->mark != check::Mark::error) continue;
+    failure.because = check::describe(xid, *fault);
+    failure.hint = fault->fix;
+    return;  // those that follow are of the first one
+  }
 }
 
 void Endings::when_described(std::size_t worker, std::function<void(const supervise::Failure&)> handler) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/duration.hpp"
+#include "os/machine/kernel_log.hpp"
 #include "os/process/oom_watch.hpp"
 #include "plan/launch_plan.hpp"
 #include "status/job_status.hpp"
@@ -20,8 +21,9 @@ namespace ddprun::workers {
 
 class Endings {
  public:
-  // Makes the endings. `settled` is called each time no description is in progress any more.
-  Endings(WorkerGroup& workers, std::function<void()> settled);
+  // Makes the endings. `settled` is called each time no description is in progress any more. `check`: errors
+  // of the GPUs in the kernel's log explain an end.
+  Endings(WorkerGroup& workers, std::function<void()> settled, bool check);
 
   void begin(std::shared_ptr<const plan::LaunchPlan> plan);
   void note_stop(TimePoint now);  // the workers are told to stop
@@ -57,10 +59,12 @@ class Endings {
   };
   void describe(std::size_t worker, const ExitStatus& status);
   void complete(std::size_t worker, supervise::Failure failure, bool after_stop);
+  void explain_by_gpu(std::size_t worker, supervise::Failure& failure);
 
   WorkerGroup& workers_;
   std::function<void()> settled_;
   os::OomWatch memory_;
+  std::optional<os::KernelLogWatch> kernel_log_;
   std::shared_ptr<const plan::LaunchPlan> plan_ =
       std::make_shared<const plan::LaunchPlan>();  // plan of this attempt
   std::map<std::size_t, Ended> ended_;

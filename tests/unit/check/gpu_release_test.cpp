@@ -78,24 +78,24 @@ TEST_CASE("the sentence names who holds what") {
   CHECK(finding.subject == "GPU");
   CHECK(finding.hosts == std::vector<std::string>{"n1"});
   CHECK(finding.what ==
-        "GPU 0000:41:00.0: 70.0 GiB of its memory still held 50 s after the workers ended, by process 4711 "
-        "(python, "
-        "user alice)");
+        "GPU 0000:41:00.0: 70.0 GiB of its memory still held after 50 s, by process 4711 (python, user "
+        "alice)");
   CHECK(finding.fix == "end it there (kill -9); one that stays needs the site to reset the node");
 
   GpuMemory many = gpu(k_second, 5 * k_gibi, {});
   for (const int pid : {1, 2, 3, 4, 5}) many.holders.push_back(python(pid, k_gibi));
   many.holders.front().name.clear();
   CHECK(describe_held({many, one}, "n1", Milliseconds{1000}).what ==
-        "GPU 0000:c1:00.0: 5.0 GiB of its memory still held 1 s after the workers ended, by process 1, which "
-        "is not "
+        "GPU 0000:c1:00.0: 5.0 GiB of its memory still held after 1 s, by process 1, which is not "
         "visible here, process 2 (python, user alice), process 3 (python, user alice), 2 more; 1 GPU more "
         "like it");
 
   const Finding unseen = describe_held({gpu(k_first, k_gibi, {})}, "n1", Milliseconds{50000});
   CHECK(unseen.what ==
-        "GPU 0000:41:00.0: 1.0 GiB of its memory still held 50 s after the workers ended, by a process that "
-        "is not "
+        "GPU 0000:41:00.0: 1.0 GiB of its memory still held after 50 s, by a process that is not "
         "visible here");
+  CHECK(describe_held({one}, "n1", Milliseconds{0})
+            .what.starts_with(
+                "GPU 0000:41:00.0: 70.0 GiB of its memory held by process 4711 (python, user alice)"));
   CHECK(unseen.fix == "see what uses it (nvidia-smi), or have the site reset it");
 }

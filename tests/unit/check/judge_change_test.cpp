@@ -9,6 +9,7 @@ namespace {
 HostRecord sound_node() {
   HostRecord record;
   record.host = "n1";
+  record.online_cpus = 64;
   record.cards = {{"hsn0", 200000}, {"hsn1", 200000}, {"ib0", 0}, {"idle0", -1}};
   GpuHealth gpu;
   gpu.address = "0000:c1:00.0";
@@ -56,8 +57,23 @@ TEST_CASE("what a node has lost is named") {
         "network: hsn1 runs at 100000 Mbit/s, 200000 before\n"
         "network: ib0 has no link any more\n");
   now = sound_node();
+  now.online_cpus = 62;
+  CHECK(judged(now) == "CPUs: 62 CPUs are online, 64 before\n");
+  now.online_cpus = 65;
+  CHECK(judged(now).empty());
+  now = sound_node();
   now.gpus.clear();
   CHECK(judged(now) == "error: GPU: GPU 0000:c1:00.0: it is not there any more\n");
+}
+
+TEST_CASE("less memory than the workers had used is too little") {
+  constexpr std::uint64_t k_gibi = std::uint64_t{1} << 30;
+  CHECK_FALSE(judge_memory("n1", 0, 0));
+  CHECK_FALSE(judge_memory("n1", 40 * k_gibi, 40 * k_gibi));
+  const auto lack = judge_memory("n1", 40 * k_gibi, 39 * k_gibi);
+  REQUIRE(lack);
+  CHECK(lack->mark == Mark::warning);
+  CHECK(reason_of(*lack) == "memory: 39.0 GiB are free, and the workers had used 40.0 GiB");
 }
 
 TEST_CASE("a driver that says itself what is lost has the word") {

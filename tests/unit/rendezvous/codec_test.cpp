@@ -171,7 +171,7 @@ std::vector<AgentMessage> agent_messages() {
       RestartRequest{1, "n3", "ada (pid 123) on n1"},
       RestartRequest{2, {}, "root on n1"},
       Looked{{2}},
-      Looked{{2}, "GPU: GPU 3: GPU is lost", "have the site reset the node"},
+      Looked{{2}, {"GPU: GPU 3: GPU is lost", "have the site reset the node"}},
       ProfileRequest{1, 0, Milliseconds{10'000}, 4096},
       ProfilePart{1, 7, 0, false, "{}"},
       ClockQuestion{1796023167652754},

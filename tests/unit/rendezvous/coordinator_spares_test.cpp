@@ -333,8 +333,8 @@ namespace {
 
 Stopped unfit_after(int attempt) {
   Stopped stopped{{attempt}, {}};
-  stopped.unfit = "GPU: GPU 3: GPU is lost";
-  stopped.remedy = "have the site reset the node";
+  stopped.unfit.what = "GPU: GPU 3: GPU is lost";
+  stopped.unfit.remedy = "have the site reset the node";
   return stopped;
 }
 
@@ -403,7 +403,7 @@ TEST_CASE("a node that is only worse than before stays where no other can take i
     play.run();
     play.say(0, AttemptFailed{{0}, failure_of(1)});
     Stopped worse = unfit_after(0);
-    worse.may_stay = true;
+    worse.unfit.may_stay = true;
     play.say(1, worse);
     play.say(0, Stopped{{0}, {}});
     CHECK(play.all<ShowRestart>().size() == 1);
@@ -441,12 +441,13 @@ TEST_CASE("a spare looks at its node before it is needed, and an unfit one is no
   CHECK(play.sent<Look>().size() == 2);
   play.say(1, unfit_after(0));
   for (const int agent : {0, 2}) play.say(agent, Stopped{{0}, {}});
-  play.say(3, Looked{{0}, "GPU: GPU 1: GPU is lost", "have the site reset the node"});
+  play.say(3, Looked{{0}, {"GPU: GPU 1: GPU is lost", "have the site reset the node"}});
   CHECK(play.all<OpenStore>().empty());  // the other one still looks
   play.say(4, Looked{{0}});
   play.store_ready(1);
   CHECK(started(play) == Ranks{{0, 0}, {4, 2}, {2, 4}});
-  CHECK(noticed(play).find("n4, which waits, is unfit: GPU: GPU 1: GPU is lost\n") != std::string::npos);
+  CHECK(noticed(play).find("n4 is unfit for another attempt: GPU: GPU 1: GPU is lost\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("a spare that is lost while it looks holds nobody back") {

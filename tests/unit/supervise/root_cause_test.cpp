@@ -77,6 +77,9 @@ TEST_CASE("ranks that had ended with success explain who misses a peer, or waite
       failure(2, killed(SIGABRT), {"Timed out waiting 1800000ms for recv operation to complete"});
   explain_by_early_ends(waited, {{1, "n0", Milliseconds{1800000}}});
   CHECK(waited.because == "rank 1 on n0 had exited with code 0 1800.0 s before");
+  waited.because = "GPU 0000:41:00.0: Xid 79, it fell off the bus";
+  explain_by_early_ends(waited, {{1, "n0", Milliseconds{1800000}}});
+  CHECK(waited.because.starts_with("GPU "));
 }
 
 TEST_CASE("a failure of its own is not explained by ranks that had ended") {

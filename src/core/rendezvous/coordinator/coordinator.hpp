@@ -91,7 +91,7 @@ class Coordinator {
   void handle(ConnectionId connection, const RestartRequest& request, TimePoint now);
   void handle(ConnectionId connection, const Looked& looked, TimePoint now);
   void look_at_spares();
-  void note_unfit(AgentIndex agent, const Stopped& stopped, bool leaves);
+  void note_unfit(AgentIndex agent, const Unfit& unfit, bool leaves);
   void handle(ConnectionId connection, const ProfileRequest& request, TimePoint now);
   void handle(ConnectionId connection, const ProfilePart& part, TimePoint now);
   void handle(ConnectionId connection, const ClockQuestion& question, TimePoint now);

@@ -132,13 +132,13 @@ void Coordinator::part_with(AgentIndex agent, const std::string& sentence, TimeP
 bool Coordinator::let_go(ConnectionId connection, const Stopped& stopped, TimePoint now) {
   const AgentIndex agent = members_.here().at(connection);
   const bool drained = requests_.drains(agent);
-  if ((stopped.unfit.empty() && !drained) || final_cause_ || late_cause_) return false;
+  if ((stopped.unfit.what.empty() && !drained) || final_cause_ || late_cause_) return false;
   const bool may = settings_.elastic && connection != k_local_connection &&
                    members_.nodes_here() > settings_.elastic->least;
-  if (!stopped.unfit.empty()) note_unfit(agent, stopped, may);
+  if (!stopped.unfit.what.empty()) note_unfit(agent, stopped.unfit, may);
   const std::string drain = drained ? requests_.take_drain(agent) : "";
   if (may && drained) {
-    part_with(agent, drain, now, /*drained=*/stopped.unfit.empty());
+    part_with(agent, drain, now, /*drained=*/stopped.unfit.what.empty());
   } else if (may) {
     part_with(agent, fmt::format("lost {}: it is unfit for another attempt", name_of(agent)), now);
   } else if (drained) {
@@ -150,14 +150,14 @@ bool Coordinator::let_go(ConnectionId connection, const Stopped& stopped, TimePo
 }
 
 // Says that a node is unfit, and what follows: it leaves, it stays, or the job ends instead of the restart.
-void Coordinator::note_unfit(AgentIndex agent, const Stopped& stopped, bool leaves) {
-  const bool stays = !leaves && (stopped.may_stay || !changes_.empty());
+void Coordinator::note_unfit(AgentIndex agent, const Unfit& unfit, bool leaves) {
+  const bool stays = !leaves && (unfit.may_stay || !changes_.empty());
   const char* const follows = leaves  ? ""
                               : stays ? "; it stays, as no other node can take its place"
                                       : ", and no other node can take its place";
   const std::string what = fmt::format("{} is unfit for another attempt: {}{}", host_of(agent),
-                                       printable(stopped.unfit, 512), follows);
-  const std::string remedy = printable(stopped.remedy, 512);
+                                       printable(unfit.what, 512), follows);
+  const std::string remedy = printable(unfit.remedy, 512);
   record(told::unfit(attempt_, host_of(agent), what, remedy));
   if (leaves || stays) return actions_.push_back(ShowNotice{{what, remedy}});
   late_cause_ = {supervise::Cause::Kind::launcher_failed, {}, 0, host_of(agent), what, remedy, k_exit_unfit};
@@ -176,13 +176,9 @@ void Coordinator::look_at_spares() {
 void Coordinator::handle(ConnectionId connection, const Looked& looked, TimePoint now) {
   const AgentIndex agent = members_.here().at(connection);
   if (!std::exchange(at(agent).looks, false)) return;
-  if (!looked.unfit.empty()) {
-    const std::string what =
-        fmt::format("{}, which waits, is unfit: {}", host_of(agent), printable(looked.unfit, 512));
-    const std::string remedy = printable(looked.remedy, 512);
-    record(told::unfit(attempt_, host_of(agent), what, remedy));
-    actions_.push_back(ShowNotice{{what, remedy}});
-    part_with(agent, fmt::format("lost {}: it is unfit", name_of(agent)), now);
+  if (!looked.unfit.what.empty()) {
+    note_unfit(agent, looked.unfit, /*leaves=*/true);
+    part_with(agent, fmt::format("lost {}: it is unfit for another attempt", name_of(agent)), now);
   }
   if (state_ == State::stopping) check_stopped(now);
 }
