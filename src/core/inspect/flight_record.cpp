@@ -9,7 +9,6 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "inspect/json_values.hpp"
-#include "inspect/pickle.hpp"
 
 namespace ddprun::inspect {
 
@@ -94,20 +93,20 @@ Json read_flight_record(std::string_view text) {
   return json;
 }
 
+std::vector<const Json*> entries_in(const Json& record) {
+  std::vector<const Json*> entries;
+  for (const Json& entry : list_in(record, "entries")) entries.push_back(&entry);
+  std::ranges::stable_sort(entries, {}, [](const Json* entry) { return number_in(*entry, "record_id"); });
+  return entries;
+}
+
 std::optional<Collective> parse_flight_record(std::string_view text, std::int64_t unix_nanoseconds) {
   const Json json = read_flight_record(text);
-  const Json& all = list_in(json, "entries");
-  if (all.empty()) return std::nullopt;
-  // A ring: the newest is not always the last one.
-  const auto newer = [](const Json& a, const Json& b) {
-    return number_in(a, "record_id") < number_in(b, "record_id");
-  };
-  const Json* found = nullptr;
-  for (const Json& entry : all) {
-    if (!is_completed(entry) && (found == nullptr || newer(entry, *found))) found = &entry;
-  }
-  if (found == nullptr) found = &*std::ranges::max_element(all, newer);
-  return read_collective(*found, unix_nanoseconds);
+  const auto entries = entries_in(json);
+  if (entries.empty()) return std::nullopt;
+  const auto pending =
+      std::ranges::find_if_not(entries, [](const Json* each) { return is_completed(*each); });
+  return read_collective(pending == entries.end() ? *entries.back() : **pending, unix_nanoseconds);
 }
 
 }  // namespace ddprun::inspect

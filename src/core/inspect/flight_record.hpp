@@ -8,13 +8,24 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "inspect/rank_view.hpp"
 
 namespace ddprun::inspect {
 
+// Reports whether a text begins as a pickle of protocol 2 or later. Reading gives the value as JSON, where
+// pairs are lists, and runs nothing; a discarded value (is_discarded()) where the text has anything but the
+// instructions that torch uses for dictionaries with names, lists, pairs, texts, numbers, truth values and
+// None, or nests or repeats what it has without measure. Instructions: pickletools of Python;
+// torch/csrc/jit/serialization/pickler.cpp.
+bool is_pickle(std::string_view text);
+nlohmann::json read_pickle(std::string_view text);
+
 // Returns the record as JSON, whose "entries" are a list of objects; a discarded value for another text.
 nlohmann::json read_flight_record(std::string_view text);
+// Returns its entries, oldest first: the record is a ring.
+std::vector<const nlohmann::json*> entries_in(const nlohmann::json& record);
 // Return "all_reduce" of an entry with "gloo:all_reduce", and torch's own name of its process group.
 std::string operation_in(const nlohmann::json& entry);
 std::string process_group_in(const nlohmann::json& entry);

@@ -1,5 +1,3 @@
-#include "inspect/group_check.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,33 +7,24 @@
 
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
+#include "inspect/rank_history.hpp"
 
 namespace ddprun::inspect {
 
 namespace {
 
-using Calls = std::map<std::int64_t, const Collective*>;  // calls of a rank, by number
+using Calls = std::map<std::int64_t, Collective>;  // calls of a rank, by number
 
 struct Group {
   std::string name;
   std::set<int> members{};
-  std::map<int, Calls> calls{};  // calls of each rank
+  std::map<int, Calls> calls{};  // calls of each rank, of which there is one
 };
 
 struct Finding {
   bool fault = false;
   std::string text;
 };
-
-std::string name_of(const std::vector<int>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + facts::render_cpu_list(ranks);
-}
-
-// The group is named once, before its calls.
-std::string name_of(Collective call) {
-  call.group.clear();
-  return describe(call);
-}
 
 std::map<std::string, Group> find_groups(const std::vector<RankHistory>& histories) {
   std::map<std::string, Group> groups;
@@ -44,7 +33,8 @@ std::map<std::string, Group> find_groups(const std::vector<RankHistory>& histori
       Group& group = groups[key];
       group.name = call.group;
       group.members.insert(history.rank);
-      group.calls[history.rank][call.sequence] = &call;
+      Collective& kept = group.calls[history.rank][call.sequence] = call;
+      kept.group.clear();  // the group is named once, before its calls
     }
   }
   for (const RankHistory& history : histories) {
@@ -59,42 +49,39 @@ std::map<std::string, Group> find_groups(const std::vector<RankHistory>& histori
   return groups;
 }
 
-bool has_free_sizes(const std::string& operation) {
-  if (operation.find("all_to_all") != std::string::npos || operation.find("alltoall") != std::string::npos)
-    return true;
-  const bool lists =
-      operation.find("gather") != std::string::npos || operation.find("scatter") != std::string::npos;
-  return lists && operation.find("base") == std::string::npos &&
-         operation.find("tensor") == std::string::npos;
+template <class Ranks, class Describe>
+std::string join_ranks(const Ranks& ranks, const Describe& describe) {
+  std::vector<std::string> texts;
+  for (const auto& [what, those] : ranks) texts.push_back(describe(what, those));
+  return join(texts, ", ");
 }
 
-// A call by what has to be the same on all ranks.
-std::string kind_of(const Collective& call) {
-  Collective kind = call;
-  if (has_free_sizes(call.operation)) kind.sizes.clear();
-  return name_of(kind);
+// Returns what has to be the same on all ranks.
+std::string kind_of(Collective call) {
+  const auto has = [&call](const char* part) { return call.operation.find(part) != std::string::npos; };
+  const bool lists = (has("gather") || has("scatter")) && !has("base") && !has("tensor");
+  if (lists || has("all_to_all") || has("alltoall")) call.sizes.clear();
+  return describe(call);
 }
 
 // Returns the calls of the first number of which they differ.
 Finding find_difference(const Group& group) {
   std::map<std::int64_t, std::map<std::string, std::vector<int>>> kinds;
   for (const auto& [rank, calls] : group.calls) {
-    for (const auto& [number, call] : calls) kinds[number][kind_of(*call)].push_back(rank);
+    for (const auto& [number, call] : calls) kinds[number][kind_of(call)].push_back(rank);
   }
-  const auto differs =
-      std::ranges::find_if(kinds, [](const auto& of_number) { return of_number.second.size() > 1; });
+  const auto differs = std::ranges::find_if(kinds, [](const auto& each) { return each.second.size() > 1; });
   if (differs == kinds.end()) return {};
-  std::vector<std::string> texts;
-  for (const auto& [kind, ranks] : differs->second)
-    texts.push_back(fmt::format("{} by {}", kind, name_of(ranks)));
-  return {true, "calls differ: " + join(texts, ", ")};
+  return {true, "calls differ: " + join_ranks(differs->second, [](const auto& kind, const auto& ranks) {
+                  return fmt::format("{} by {}", kind, name_ranks(ranks));
+                })};
 }
 
 // Returns where ranks wait, and who is missing there.
 Finding find_missing(const Group& group) {
-  std::map<std::int64_t, std::pair<const Collective*, std::vector<int>>> waits;
+  std::map<std::int64_t, std::pair<Collective, std::vector<int>>> waits;
   for (const auto& [rank, calls] : group.calls) {
-    const auto pending = std::ranges::find_if(calls, [](const auto& call) { return call.second->pending; });
+    const auto pending = std::ranges::find_if(calls, [](const auto& call) { return call.second.pending; });
     if (pending == calls.end()) continue;
     waits[pending->first].first = pending->second;
     waits[pending->first].second.push_back(rank);
@@ -104,18 +91,19 @@ Finding find_missing(const Group& group) {
     std::map<std::string, std::vector<int>> missing;  // ranks by what they did last
     for (const int member : group.members) {
       const auto calls = group.calls.find(member);
-      const bool none = calls == group.calls.end();
-      if (none || calls->second.rbegin()->first < number)
-        missing[none ? "no record" : fmt::format("last #{}", calls->second.rbegin()->first)].push_back(
-            member);
+      if (calls == group.calls.end())
+        missing["no record"].push_back(member);
+      else if (calls->second.rbegin()->first < number)
+        missing[fmt::format("last #{}", calls->second.rbegin()->first)].push_back(member);
     }
-    std::vector<std::string> texts;
-    for (const auto& [last, ranks] : missing) texts.push_back(fmt::format("{} ({})", name_of(ranks), last));
-    if (found.text.empty() || !texts.empty())
-      found = {
-          !texts.empty(),
-          fmt::format("{} in {}{}{}", name_of(wait.second) + (wait.second.size() == 1 ? " waits" : " wait"),
-                      name_of(*wait.first), texts.empty() ? "" : ", missing: ", join(texts, ", "))};
+    if (!found.text.empty() && missing.empty()) continue;
+    found.fault = !missing.empty();
+    found.text =
+        fmt::format("{} {} in {}{}", name_ranks(wait.second), wait.second.size() == 1 ? "waits" : "wait",
+                    describe(wait.first), found.fault ? ", missing: " : "") +
+        join_ranks(missing, [](const auto& last, const auto& ranks) {
+          return fmt::format("{} ({})", name_ranks(ranks), last);
+        });
     if (found.fault) break;
   }
   return found;
@@ -124,11 +112,9 @@ Finding find_missing(const Group& group) {
 std::string describe_ends(const Group& group) {
   std::map<std::int64_t, std::vector<int>> ends;
   for (const auto& [rank, calls] : group.calls) ends[calls.rbegin()->first].push_back(rank);
-  std::vector<std::string> texts;
-  for (const auto& [number, ranks] : ends)
-    texts.push_back(
-        fmt::format("{} {} completed #{}", name_of(ranks), ranks.size() == 1 ? "has" : "have", number));
-  return join(texts, ", ");
+  return join_ranks(ends, [](auto number, const auto& ranks) {
+    return fmt::format("{} {} completed #{}", name_ranks(ranks), ranks.size() == 1 ? "has" : "have", number);
+  });
 }
 
 }  // namespace
@@ -137,16 +123,14 @@ std::vector<std::string> check_groups(const std::vector<RankHistory>& histories)
   std::vector<std::string> faults, others;
   for (const auto& [key, group] : find_groups(histories)) {
     const Finding difference = find_difference(group), missing = find_missing(group);
-    std::vector<std::string> texts;
-    for (const Finding& each : {difference, missing}) {
-      if (!each.text.empty()) texts.push_back(each.text);
-    }
-    if (texts.empty()) texts.push_back(describe_ends(group));
+    const char* const both = difference.text.empty() || missing.text.empty() ? "" : "; ";
+    std::string text = difference.text + both + missing.text;
+    if (text.empty()) text = describe_ends(group);
     const std::string name =
         is_default_group(group.name) ? "default group" : "group " + printable(group.name, 64);
-    const std::string line = fmt::format(
-        "{} ({}): {}", name, name_of({group.members.begin(), group.members.end()}), join(texts, "; "));
-    (difference.fault || missing.fault ? faults : others).push_back(line);
+    (difference.fault || missing.fault ? faults : others)
+        .push_back(
+            fmt::format("{} ({}): {}", name, name_ranks({group.members.begin(), group.members.end()}), text));
   }
   faults.insert(faults.end(), others.begin(), others.end());
   return faults;

@@ -1,4 +1,5 @@
-// The newest collectives of a rank in each of its process groups, and who is in these groups.
+// Newest collectives of a rank in each of its process groups, and who is in these groups.
+// Read from flight records, and laid side by side for all ranks.
 #pragma once
 
 #include <cstdint>
@@ -40,5 +41,18 @@ std::optional<RankHistory> parse_history(int rank, std::string_view record, std:
 std::optional<Collective> find_place(const RankHistory& history);
 
 void describe_history(OrderedFields& fields, RankHistory& history);
+
+// Returns a line for each group that has a call, those first whose ranks have not made the same calls:
+// "default group (ranks 0-3): ranks 0,2-3 wait in all_reduce #6 (10 float), missing: rank 1 (last #5)".
+//
+// A rank is missing in the oldest collective that another one waits in if its newest one has a lower number;
+// what a rank's record has dropped, since it keeps the newest ones alone, it has entered. Calls of one number
+// that differ are an error also where they have ended. Sizes may differ in all_to_all, gather and scatter,
+// and in all_gather and reduce_scatter of lists. Who is in a group is known from the records, else from who
+// has used it.
+std::vector<std::string> check_groups(const std::vector<RankHistory>& histories);
+
+// Returns "rank 3", "ranks 0-2,5".
+std::string name_ranks(const std::vector<int>& ascending);
 
 }  // namespace ddprun::inspect

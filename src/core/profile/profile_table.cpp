@@ -1,17 +1,15 @@
-#include "profile/profile_table.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "base/text.hpp"
 #include "inspect/python_threads.hpp"
 #include "output/line_folder.hpp"
+#include "profile/rank_profile.hpp"
 
 namespace ddprun::profile {
 
@@ -21,7 +19,7 @@ constexpr double k_differs = 0.1, k_least_shown = 0.005;
 constexpr std::size_t k_most_places = 15, k_most_differences = 10, k_most_unseen = 16;
 
 struct Place {
-  std::map<std::size_t, double> shares;  // indexed by rank; missing: none
+  std::vector<double> shares;  // of each rank
   std::map<int, double> lines;
   double mean = 0;
 };
@@ -34,7 +32,6 @@ bool add_rank(Places& places, const RankProfile& rank, std::size_t index) {
   if (thread == rank.threads.end()) return false;
   std::int64_t sum = 0;
   for (const Call& call : thread->calls) sum += call.microseconds;
-  if (sum == 0) return false;
   std::vector<const inspect::Frame*> own;  // innermost own call of each call's stack
   for (const Call& call : thread->calls) {
     const inspect::Frame& frame = rank.frames[static_cast<std::size_t>(call.frame)];
@@ -45,10 +42,11 @@ bool add_rank(Places& places, const RankProfile& rank, std::size_t index) {
     const inspect::Frame& at = own.back() != nullptr ? *own.back() : frame;
     Place& place = places[{at.file, at.function}];
     const double share = static_cast<double>(call.microseconds) / static_cast<double>(sum);
+    place.shares.resize(index + 1);
     place.shares[index] += share;
     place.lines[at.line] += share;
   }
-  return true;
+  return sum > 0;
 }
 
 std::string name_of(const Places::value_type& place) {
@@ -59,69 +57,53 @@ std::string name_of(const Places::value_type& place) {
 
 long percent(double share) { return std::lround(100 * share); }
 
-// Lower median of the shares of all ranks.
-double median(const Place& place, std::size_t ranks) {
-  std::vector<double> shares(ranks - place.shares.size(), 0.0);
-  for (const auto& [rank, share] : place.shares) shares.push_back(share);
-  std::ranges::sort(shares);
-  return shares[(ranks - 1) / 2];
-}
-
-struct Difference {
-  double excess = 0;
-  std::string text;
-};
-
-// Returns "rank 5: 31 % at data.py:88 in decode; the others 4 %".
-std::optional<Difference> find_difference(const Places::value_type& place, const std::vector<int>& ranks) {
-  const double usual = median(place.second, ranks.size());
+// Returns "rank 5: 31 % at data.py:88 in decode; the others 4 %", by how much it is more; empty: none
+// differs.
+std::pair<double, std::string> find_difference(const Places::value_type& place,
+                                               const std::vector<int>& ranks) {
+  const std::vector<double>& shares = place.second.shares;
+  std::vector<double> sorted = shares;
+  std::ranges::sort(sorted);
+  const double usual = sorted[(sorted.size() - 1) / 2], most = sorted.back();
   std::vector<int> named;
-  double least = 1, most = 0, others = place.second.mean * static_cast<double>(ranks.size());
-  for (const auto& [index, share] : place.second.shares) {
-    if (share - usual <= k_differs) continue;
-    named.push_back(ranks[index]);
-    least = std::min(least, share);
-    most = std::max(most, share);
-    others -= share;
+  double least = most, others = place.second.mean * static_cast<double>(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (shares[i] - usual <= k_differs) continue;
+    named.push_back(ranks[i]);
+    least = std::min(least, shares[i]);
+    others -= shares[i];
   }
-  if (named.empty()) return std::nullopt;
+  if (named.empty()) return {};
   const auto rest = static_cast<double>(ranks.size() - named.size());
   const std::string range = percent(least) == percent(most) ? "" : fmt::format("{} to ", percent(least));
-  return Difference{most - usual,
-                    fmt::format("{} {}: {}{} % at {}; the others {} %\n",
-                                named.size() == 1 ? "rank" : "ranks", output::describe_rank_list(named),
-                                range, percent(most), name_of(place), percent(std::max(others, 0.0) / rest))};
+  return {most - usual,
+          fmt::format("{} {}: {}{} % at {}; the others {} %\n", named.size() == 1 ? "rank" : "ranks",
+                      output::describe_rank_list(named), range, percent(most), name_of(place),
+                      percent(std::max(others, 0.0) / rest))};
 }
 
-std::string render_differences(const Places& places, const std::vector<int>& ranks) {
-  std::vector<Difference> found;
-  for (const auto& place : places) {
-    if (auto difference = find_difference(place, ranks)) found.push_back(std::move(*difference));
-  }
-  std::ranges::stable_sort(found, std::greater(), &Difference::excess);
-  found.resize(std::min(found.size(), k_most_differences));
+// Sorts texts by their numbers, the highest first, and joins the first `most`.
+std::string join_most(std::vector<std::pair<double, std::string>> texts, std::size_t most) {
+  std::ranges::stable_sort(texts, std::greater(), [](const auto& each) { return each.first; });
   std::string text;
-  for (const Difference& each : found) text += each.text;
-  return text.empty() ? "" : text + "\n";
+  for (std::size_t i = 0; i < std::min(texts.size(), most); ++i) text += texts[i].second;
+  return text;
 }
 
-std::string render_places(const Places& places, std::size_t ranks) {
-  std::vector<const Places::value_type*> sorted;
-  for (const auto& place : places) sorted.push_back(&place);
-  std::ranges::stable_sort(sorted, std::greater(), [](const auto* place) { return place->second.mean; });
-  sorted.resize(std::min(sorted.size(), k_most_places));
-  std::string text = fmt::format("{:>5}  {:>5}  {:>5}  PLACE\n", "MEAN", "LEAST", "MOST");
-  for (const auto* const place : sorted) {
-    if (place->second.mean < k_least_shown) break;
-    double least = place->second.shares.size() < ranks ? 0 : 1, most = 0;
-    for (const auto& [rank, share] : place->second.shares) {
-      least = std::min(least, share);
-      most = std::max(most, share);
-    }
-    text += fmt::format("{:>3} %  {:>3} %  {:>3} %  {}\n", percent(place->second.mean), percent(least),
-                        percent(most), name_of(*place));
+std::string render_places(const Places& places, const std::vector<int>& ranks) {
+  std::vector<std::pair<double, std::string>> differences, rows;
+  for (const auto& place : places) {
+    const auto [least, most] = std::ranges::minmax(place.second.shares);
+    differences.push_back(find_difference(place, ranks));
+    if (place.second.mean < k_least_shown) continue;
+    rows.emplace_back(place.second.mean,
+                      fmt::format("{:>3} %  {:>3} %  {:>3} %  {}\n", percent(place.second.mean),
+                                  percent(least), percent(most), name_of(place)));
   }
-  return text;
+  const std::string text = join_most(std::move(differences), k_most_differences);
+  return text + (text.empty() ? "" : "\n") +
+         fmt::format("{:>5}  {:>5}  {:>5}  PLACE\n", "MEAN", "LEAST", "MOST") +
+         join_most(std::move(rows), k_most_places);
 }
 
 }  // namespace
@@ -143,10 +125,10 @@ std::string render_table(const JobProfile& job) {
   if (!job.silent.empty())
     unseen += fmt::format("no answer from {}\n", printable(join(job.silent, ", "), 4096));
   for (auto& [at, place] : places) {
-    for (const auto& [rank, share] : place.shares) place.mean += share / static_cast<double>(ranks.size());
+    place.shares.resize(ranks.size());
+    for (const double share : place.shares) place.mean += share / static_cast<double>(ranks.size());
   }
-  if (ranks.empty()) return unseen;
-  return render_differences(places, ranks) + render_places(places, ranks.size()) + unseen;
+  return ranks.empty() ? unseen : render_places(places, ranks) + unseen;
 }
 
 }  // namespace ddprun::profile

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -18,57 +17,47 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::int64_t k_all_ranks = std::int64_t{48} << 20;
-constexpr std::int64_t k_longest = 1'000'000'000'000;  // microseconds
+constexpr std::size_t k_longest = 1'000'000'000'000;  // microseconds
 constexpr std::size_t k_most_calls = 8192, k_most_hosts = 65536, k_most_threads = 32;
 constexpr int k_deepest = 256;
 
-std::optional<int> number_below(const Json& json, std::int64_t least, std::size_t end) {
-  const auto number = whole_number<std::int64_t>(json);
-  if (!number || *number < least || *number >= static_cast<std::int64_t>(end)) return std::nullopt;
-  return static_cast<int>(*number);
+// Reads a number from `least` to below `end`; else notes that it is none.
+template <class Number = int>
+Number read_number(bool& good, const Json& json, std::int64_t least, std::size_t end) {
+  const auto number = whole_number<Number>(json);
+  good = good && number && std::cmp_greater_equal(*number, least) && std::cmp_less(*number, end);
+  return good ? *number : Number{};
 }
 
-std::optional<inspect::Frame> parse_frame(const Json& json) {
-  if (!json.is_array() || json.size() != 3 || !json[0].is_string() || !json[2].is_string())
-    return std::nullopt;
-  const auto line = number_below(json[1], 0, 1 << 30);
-  if (!line) return std::nullopt;
-  return inspect::Frame{json[0].get<std::string>(), *line, json[2].get<std::string>()};
-}
-
-// Reads [caller, frame, microseconds, caller, ...].
-std::optional<std::vector<Call>> parse_calls(const Json& json, std::size_t frames) {
-  if (json.size() % 3 != 0 || json.size() / 3 > k_most_calls) return std::nullopt;
-  std::vector<Call> calls;
-  std::vector<int> depths;
-  for (std::size_t i = 0; i < json.size(); i += 3) {
-    const auto caller = number_below(json[i], -1, calls.size());
-    const auto frame = number_below(json[i + 1], 0, frames);
-    const auto time = whole_number<std::int64_t>(json[i + 2]);
-    if (!caller || !frame || !time || *time < 0 || *time > k_longest) return std::nullopt;
-    depths.push_back(*caller < 0 ? 1 : depths[static_cast<std::size_t>(*caller)] + 1);
-    if (depths.back() > k_deepest) return std::nullopt;
-    calls.push_back({*caller, *frame, *time});
-  }
-  return calls;
-}
-
+// Reads {"frames":[[file, line, function], ...],
+// "threads":[{"name", "main", "calls":[caller, frame, microseconds, caller, ...]}, ...]}.
 bool parse_answer(RankProfile& rank, const std::string& answer) {
   const Json json = read_json_text(answer);
-  if (!json.is_object()) return false;
+  bool good = true;
   for (const Json& each : inspect::list_in(json, "frames")) {
-    auto frame = parse_frame(each);
-    if (!frame) return false;
-    rank.frames.push_back(std::move(*frame));
+    good = good && each.is_array() && each.size() == 3 && each[0].is_string() && each[2].is_string();
+    if (!good) return false;
+    rank.frames.push_back(
+        {each[0].get<std::string>(), read_number(good, each[1], 0, 1 << 30), each[2].get<std::string>()});
   }
   for (const Json& each : inspect::list_in(json, "threads")) {
-    if (!each.is_object() || rank.threads.size() == k_most_threads) return false;
-    auto calls = parse_calls(inspect::list_in(each, "calls"), rank.frames.size());
-    if (!calls) return false;
-    rank.threads.push_back(
-        {inspect::text_in(each, "name"), inspect::flag_in(each, "main"), std::move(*calls)});
+    const Json& calls = inspect::list_in(each, "calls");
+    if (!each.is_object() || rank.threads.size() == k_most_threads || calls.size() % 3 != 0 ||
+        calls.size() / 3 > k_most_calls)
+      return false;
+    ThreadProfile& thread = rank.threads.emplace_back();
+    thread.name = inspect::text_in(each, "name");
+    thread.main = inspect::flag_in(each, "main");
+    std::vector<int> depths;
+    for (std::size_t i = 0; good && i < calls.size(); i += 3) {
+      const int caller = read_number(good, calls[i], -1, depths.size());
+      const int frame = read_number(good, calls[i + 1], 0, rank.frames.size());
+      thread.calls.push_back({caller, frame, read_number<std::int64_t>(good, calls[i + 2], 0, k_longest)});
+      depths.push_back(good && caller >= 0 ? depths[static_cast<std::size_t>(caller)] + 1 : 1);
+      good = good && depths.back() <= k_deepest;
+    }
   }
-  return !rank.threads.empty();
+  return good && !rank.threads.empty();
 }
 
 RankProfile parse_rank(const Json& json) {

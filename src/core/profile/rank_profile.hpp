@@ -1,4 +1,5 @@
-// Profile of one rank: trees of Python calls, each with the time in which it was the innermost one.
+// Profile of the ranks of a job: trees of Python calls, each with the time in which it was the innermost one.
+// What the ranks answer, a table of it for a person, and files for viewers.
 #pragma once
 
 #include <cstdint>
@@ -57,5 +58,24 @@ std::string render_answered(const std::string& host);
 // Parses such lines, in any order; what is none of them is left out. A rank whose answer is no profile is
 // `unseen`.
 JobProfile parse_job(std::string_view lines);
+
+// Renders the places where ranks differ, then all places by their mean share, then the ranks and hosts of
+// which nothing is known.
+//
+// The place of a sample is the innermost call in the user's own files; where there is none, the innermost
+// call. Places are functions, named with the line that took most. A rank's shares are of its main thread.
+// A rank differs from the others at a place where its share is more than ten percentage points above the
+// median of all ranks: half of the ranks may differ from the other half (the stages of a pipeline), and both
+// are shown.
+std::string render_table(const JobProfile& job);
+
+// Renders JSON in the format of speedscope (https://www.speedscope.app/file-format-schema.json): a profile of
+// each thread of each rank, the main threads first, with frames that all of them share. Weights are
+// microseconds.
+std::string render_speedscope(const JobProfile& job, const std::string& name);
+
+// Renders a line for each stack, "rank 5;train.py:10;step (train.py:44) 1200": what flamegraph.pl reads, with
+// microseconds instead of counts.
+std::string render_collapsed(const JobProfile& job);
 
 }  // namespace ddprun::profile

@@ -1,6 +1,13 @@
-// Messages about the state of the job, for --status and --stacks; they change nothing.
+// Messages about the state of the job, for --status, --stacks, --profile and --slow-notice; they change
+// nothing.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
+#include "base/duration.hpp"
+#include "base/ids.hpp"
+#include "slow/trace.hpp"
 #include "status/job_status.hpp"
 
 namespace ddprun::rendezvous {
@@ -35,6 +42,50 @@ struct JobShown {
   bool stacks = false;
   status::JobStatus job;
   friend bool operator==(const JobShown&, const JobShown&) = default;
+};
+
+// ---- --profile: the coordinator passes a request on to every agent, and each part of the answer back to the
+// one that asks
+
+inline constexpr Milliseconds k_shortest_profile{1000}, k_longest_profile{300'000};
+inline constexpr std::size_t k_max_profile_part = std::size_t{768} << 10;  // bytes of a line
+
+struct ProfileRequest {
+  int number = 0;  // number among those of the asking agent
+  int asker = 0;   // its connection to the coordinator, which fills it in
+  Milliseconds duration{10'000};
+  int limit = 0;  // bytes of a rank's answer
+  friend bool operator==(const ProfileRequest&, const ProfileRequest&) = default;
+};
+
+struct ProfilePart {
+  int number = 0, asker = 0;  // numbers in the request
+  int agents = 0;             // number of agents that are asked: in the first part, from the coordinator
+  bool last = false;          // last part of its agent
+  std::string line{};         // profile::render_rank(), or render_asked()
+  friend bool operator==(const ProfilePart&, const ProfilePart&) = default;
+};
+
+// ---- --slow-notice
+
+// Question of an agent for the coordinator's clock. Both clocks in microseconds.
+struct ClockQuestion {
+  std::int64_t asked = 0;  // on the agent's clock, for the reply
+  friend bool operator==(const ClockQuestion&, const ClockQuestion&) = default;
+};
+
+struct ClockReply {
+  std::int64_t asked = 0;
+  std::int64_t now = 0;
+  friend bool operator==(const ClockReply&, const ClockReply&) = default;
+};
+
+// Collectives of an agent's ranks, on the coordinator's clock.
+struct CollectivesSeen {
+  Attempt attempt;
+  int look = 0;  // number of the look: that clock divided by the interval between two
+  slow::NodeTrace trace;
+  friend bool operator==(const CollectivesSeen&, const CollectivesSeen&) = default;
 };
 
 }  // namespace ddprun::rendezvous

@@ -1,10 +1,10 @@
-// Collectives of all ranks side by side: who entered each of them when.
-// Told too is which of them the ranks wait for before they go on.
+// Collectives of all ranks side by side: who entered each of them when, and which of them the ranks wait for.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "slow/trace.hpp"
@@ -23,9 +23,11 @@ struct Track {
   std::vector<Moment> moments;  // in the order of the rank's own record
 };
 
+// One rank in a collective.
 struct Member {
   std::size_t track = 0;
-  std::size_t place = 0;  // among the track's moments
+  std::int64_t at = 0;              // when it entered
+  std::optional<Moment> next = {};  // what it entered next, in whichever group
 };
 
 struct Collective {
@@ -43,16 +45,17 @@ struct Collective {
 struct Collectives {
   std::vector<Track> tracks;  // sorted by rank
   std::vector<Collective> all;
-  const Moment& at(const Member& member) const { return tracks[member.track].moments[member.place]; }
-  // Returns the next entry of the same rank, in whichever group; nullptr for the last one.
-  const Moment* after(const Member& member) const {
-    const auto& moments = tracks[member.track].moments;
-    return member.place + 1 < moments.size() ? &moments[member.place + 1] : nullptr;
-  }
 };
 
 // Joins what the nodes have sent. A collective is known by its group's name and its number.
 Collectives join_traces(const std::vector<NodeTrace>& nodes);
+
+// Returns the microseconds of a step of the node's first rank; nullopt if nothing repeats at least three
+// times. A step is the shortest distance at which the kinds of collectives recur (Collective::kind). Each
+// kind weighs the same in that, so that the layers of a model, which recur within a step, are none; and three
+// of four must recur. A kind of which there is one in 200 of the commonest is no part of the steps, as an
+// evaluation now and then: a step of more layers than that is not recognised.
+std::optional<double> find_step(const NodeTrace& node);
 
 // Returns the number in the middle, of an even count the lower one; 0 of none.
 template <class Number>

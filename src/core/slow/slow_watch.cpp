@@ -4,6 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "slow/collectives.hpp"
+#include "slow/waits.hpp"
+
 namespace ddprun::slow {
 
 namespace {
@@ -14,12 +17,9 @@ using std::chrono::microseconds;
 constexpr Milliseconds k_longest_interval{30'000}, k_shortest_interval{1'000}, k_per_agent{50};
 constexpr std::size_t k_most_of_all = 200'000, k_fewest = 48;
 constexpr double k_whole = 0.8;  // share of the window before anything is told
-constexpr double k_steady = 0.5, k_recovered = 0.5;
+constexpr double k_steady = 0.5, k_recovered = 0.5, k_worth_telling = 0.01;
 constexpr std::size_t k_most_told = 16;
-constexpr double k_worth_telling = 0.01;
 constexpr std::chrono::minutes k_hour{60}, k_about{5}, k_lately{5};
-
-Milliseconds to_milliseconds(double micros) { return Milliseconds{std::llround(micros / 1000)}; }
 
 }  // namespace
 
@@ -57,26 +57,22 @@ void SlowWatch::judge(TimePoint now) {
   std::vector<NodeTrace> traces;
   for (auto& [agent, trace] : std::exchange(gathered_, {})) {
     forget_start(trace, now);
+    const bool first = std::ranges::find(trace.ranks, 0, &RankTrace::rank) != trace.ranks.end();
+    if (first && trace.step > 0) steps_.emplace_back(now, Milliseconds{std::lround(trace.step / 1000.0)});
     traces.push_back(std::move(trace));
   }
-  const auto has_first = [](const NodeTrace& trace) {
-    return std::ranges::any_of(trace.ranks, [](const RankTrace& rank) { return rank.rank == 0; });
-  };
-  const auto first = std::ranges::find_if(traces, has_first);
-  if (first != traces.end() && first->step > 0) steps_.push_back({now, static_cast<double>(first->step)});
-  const Waits waits = measure_waits(traces);
-  while (!steps_.empty() && steps_.front().at < now - k_hour - k_about) steps_.pop_front();
-  while (!looks_.empty() && looks_.front().at < now - notice_->window) looks_.pop_front();
+  while (!steps_.empty() && steps_.front().first < now - k_hour - k_about) steps_.pop_front();
+  while (!looks_.empty() && looks_.front().first < now - notice_->window) looks_.pop_front();
+  Waits waits = measure_waits(traces);
   if (waits.span <= 0) return;
-  Look look{now, {}};
-  for (const auto& [rank, waited] : waits.of_rank) look.shares[rank] = waited / waits.span;
-  looks_.push_back(std::move(look));
+  for (auto& [rank, waited] : waits.of_rank) waited /= waits.span;
+  looks_.emplace_back(now, std::move(waits.of_rank));
 }
 
 std::map<int, double> SlowWatch::shares() const {
   std::map<int, double> sums;
-  for (const Look& look : looks_) {
-    for (const auto& [rank, share] : look.shares) sums[rank] += share / static_cast<double>(looks_.size());
+  for (const auto& [at, shares] : looks_) {
+    for (const auto& [rank, share] : shares) sums[rank] += share / static_cast<double>(looks_.size());
   }
   for (auto& [rank, share] : sums) share = std::clamp(share, 0.0, 1.0);
   return sums;
@@ -84,29 +80,22 @@ std::map<int, double> SlowWatch::shares() const {
 
 std::optional<StepTime> SlowWatch::step() const {
   if (steps_.empty()) return std::nullopt;
-  const TimePoint now = steps_.back().at;
-  std::vector<double> lately, before;
-  for (const Step& step : steps_) {
-    if (step.at > now - k_lately) lately.push_back(step.microseconds);
-    if (step.at <= now - k_hour + k_about) before.push_back(step.microseconds);
+  const TimePoint now = steps_.back().first;
+  std::vector<Milliseconds> lately, before;
+  for (const auto& [at, step] : steps_) {
+    if (at > now - k_lately) lately.push_back(step);
+    if (at <= now - k_hour + k_about) before.push_back(step);
   }
-  StepTime time{to_milliseconds(middle_of(std::move(lately)))};
-  if (!before.empty()) time.hour_ago = to_milliseconds(middle_of(std::move(before)));
-  return time;
+  return StepTime{middle_of(lately), before.empty() ? std::nullopt : std::optional(middle_of(before))};
 }
 
 bool SlowWatch::is_whole(TimePoint now) const {
-  return !looks_.empty() &&
-         static_cast<double>((now - looks_.front().at).count()) >=
-             k_whole * static_cast<double>(duration_cast<TimePoint::duration>(notice_->window).count());
+  return !looks_.empty() && now - looks_.front().first >= k_whole * notice_->window;
 }
 
 bool SlowWatch::is_steadily_slow(int rank, double share) const {
   std::vector<double> seen;
-  for (const Look& look : looks_) {
-    const auto found = look.shares.find(rank);
-    seen.push_back(found != look.shares.end() ? found->second : 0);
-  }
+  for (const auto& [at, shares] : looks_) seen.push_back(shares.contains(rank) ? shares.at(rank) : 0);
   return share >= notice_->share && middle_of(std::move(seen)) >= k_steady * notice_->share;
 }
 
@@ -125,17 +114,17 @@ std::optional<SlowRank> SlowWatch::take_slow(TimePoint now) {
 
 std::map<int, double> SlowWatch::take_seconds(TimePoint now) {
   if (!is_whole(now) || (seconds_taken_ && now < *seconds_taken_ + notice_->window)) return {};
-  const TimePoint from = std::max(seconds_taken_.value_or(TimePoint{}), looks_.front().at);
+  const std::chrono::duration<double> time =
+      now - std::max(seconds_taken_.value_or(TimePoint{}), looks_.front().first);
   seconds_taken_ = now;
   std::vector<std::pair<double, int>> costly;
   for (const auto& [rank, share] : shares()) {
     if (share >= k_worth_telling) costly.emplace_back(share, rank);
   }
   std::ranges::sort(costly, std::greater{});
-  costly.resize(std::min(costly.size(), k_most_told));
   std::map<int, double> seconds;
-  for (const auto& [share, rank] : costly)
-    seconds[rank] = share * std::chrono::duration<double>(now - from).count();
+  for (std::size_t i = 0; i < std::min(costly.size(), k_most_told); ++i)
+    seconds[costly[i].second] = costly[i].first * time.count();
   return seconds;
 }
 

@@ -13,11 +13,11 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <vector>
+#include <utility>
 
 #include "base/duration.hpp"
 #include "options/slow_options.hpp"
-#include "slow/waits.hpp"
+#include "slow/trace.hpp"
 
 namespace ddprun::slow {
 
@@ -31,6 +31,8 @@ std::size_t entries_wanted(int world_size);
 struct SlowRank {
   int rank = 0;
   double share = 0;  // share of the window
+  int places = 0;    // looks at where it is so far
+  int look = -1;     // look at the collectives after which the last one was
 };
 
 struct StepTime {
@@ -56,14 +58,6 @@ class SlowWatch {
   std::map<int, double> take_seconds(TimePoint now);
 
  private:
-  struct Look {
-    TimePoint at{};
-    std::map<int, double> shares{};
-  };
-  struct Step {
-    TimePoint at{};
-    double microseconds = 0;
-  };
   void judge(TimePoint now);
   void forget_start(NodeTrace& trace, TimePoint now);
   bool is_whole(TimePoint now) const;  // the window
@@ -73,8 +67,8 @@ class SlowWatch {
   int number_ = -1;                       // number of the look that is being gathered
   std::map<int, NodeTrace> gathered_;     // traces by agent
   std::optional<TimePoint> counts_from_;  // entries before do not count
-  std::deque<Look> looks_;                // looks of one window
-  std::deque<Step> steps_;                // steps of an hour
+  std::deque<std::pair<TimePoint, std::map<int, double>>> looks_;  // shares by rank, of one window
+  std::deque<std::pair<TimePoint, Milliseconds>> steps_;           // steps of an hour
   std::set<int> told_;
   std::optional<TimePoint> seconds_taken_;
 };

@@ -1,12 +1,10 @@
-#include "slow/step_period.hpp"
+#include "slow/collectives.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
-
-#include "slow/collectives.hpp"
 
 namespace ddprun::slow {
 

@@ -6,13 +6,10 @@
 #include <algorithm>
 #include <ctime>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "facts/proc_text.hpp"
-#include "inspect/group_check.hpp"
 #include "status/verdict.hpp"
 
 namespace ddprun::status {
@@ -26,19 +23,19 @@ void describe_fields(OrderedFields& fields, Moment& moment) {
   fields.value("histories", moment.histories, OrderedFields::k_unlimited, inspect::describe_history);
 }
 
-int first_rank(const Moment& moment) {
-  const bool any = !moment.job.here.empty() && !moment.job.here.front().workers.empty();
-  return any ? moment.job.here.front().workers.front().rank : 0;
-}
-
 std::vector<int> ranks_of(const JobStatus& job) {
   std::set<int> ranks;
   for_each_worker(job, [&](const NodeStatus&, const WorkerStatus& worker) { ranks.insert(worker.rank); });
   return {ranks.begin(), ranks.end()};
 }
 
-std::string describe_ranks(const std::vector<int>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + facts::render_cpu_list(ranks);
+std::string describe_longest(const JobStatus& job) {
+  Milliseconds longest{0};
+  for_each_worker(job, [&](const NodeStatus&, const WorkerStatus& worker) {
+    const auto& call = worker.view.collective;
+    if (call && call->pending) longest = std::max(longest, call->age);
+  });
+  return "the longest wait is " + describe_duration(longest);
 }
 
 // Says nothing of flight records in which the ranks to blame have completed their calls: where these are is
@@ -49,17 +46,11 @@ std::string describe_verdict(const JobStatus& job, bool is_dump) {
   const bool waits = std::ranges::any_of(groups, [](const RankGroup& group) {
     return group.blame >= Blame::mismatched || group.blame < Blame::ended;
   });
-  Milliseconds longest{0};
-  for_each_worker(job, [&](const NodeStatus&, const WorkerStatus& worker) {
-    const auto& call = worker.view.collective;
-    if (call && call->pending) longest = std::max(longest, call->age);
-  });
-  const std::string why =
-      is_dump ? "the longest wait is " + describe_duration(longest) : "torch's flight records show it";
-  const auto verdict = waits ? make_verdict(job, why) : std::nullopt;
-  if (!verdict) return "no rank waits for another one\n";
-  const std::string host = verdict->host.empty() ? "" : " on " + printable(verdict->host, 128);
-  return fmt::format("rank {}{}: {}\nhint: {}\n", verdict->rank, host, verdict->reason, verdict->hint);
+  if (!waits) return "no rank waits for another one\n";
+  const Verdict verdict =
+      make_verdict(job, is_dump ? describe_longest(job) : "torch's flight records show it").value();
+  const std::string host = verdict.host.empty() ? "" : " on " + printable(verdict.host, 128);
+  return fmt::format("rank {}{}: {}\nhint: {}\n", verdict.rank, host, verdict.reason, verdict.hint);
 }
 
 }  // namespace
@@ -80,25 +71,22 @@ std::optional<Moment> parse_moment(std::string_view text) {
 
 std::optional<Moment> join_newest(std::vector<Moment> dumps) {
   if (dumps.empty()) return std::nullopt;
-  const Moment newest = *std::ranges::max_element(dumps, {}, &Moment::time);
-  std::erase_if(dumps, [&](const Moment& each) {
-    return each.job.launch_id != newest.job.launch_id || each.job.attempt != newest.job.attempt;
-  });
-  std::ranges::sort(dumps, {}, [](const Moment& each) { return std::pair(-each.number, first_rank(each)); });
-  Moment joined = newest;
+  Moment joined = *std::ranges::max_element(dumps, {}, &Moment::time);
   joined.job.here.clear();
   joined.histories.clear();
+  // By their first ranks, those of the newest moment first.
+  std::ranges::sort(dumps, {},
+                    [](const Moment& each) { return std::pair(-each.number, ranks_of(each.job)); });
   std::set<std::string> here;
   for (Moment& dump : dumps) {
+    if (dump.job.launch_id != joined.job.launch_id || dump.job.attempt != joined.job.attempt) continue;
+    const bool newest = dump.number == joined.number;
     for (NodeStatus& node : dump.job.here) {
-      if (dump.number == newest.number) {
-        here.insert(node.host);
-        joined.job.here.push_back(std::move(node));
-      } else if (here.insert(node.host).second) {
-        joined.job.silent.push_back(node.host);
-      }
+      const bool is_new = here.insert(node.host).second;
+      if (!newest && is_new) joined.job.silent.push_back(node.host);
+      if (newest) joined.job.here.push_back(std::move(node));
     }
-    if (dump.number == newest.number) std::ranges::move(dump.histories, std::back_inserter(joined.histories));
+    if (newest) std::ranges::move(dump.histories, std::back_inserter(joined.histories));
   }
   return joined;
 }
@@ -120,9 +108,9 @@ Moment make_moment(std::vector<inspect::RankHistory> records, std::int64_t time)
 std::string describe_moment(const Moment& moment) {
   const std::vector<int> ranks = ranks_of(moment.job);
   const bool is_dump = !moment.job.launch_id.empty();
-  const auto seconds = static_cast<std::time_t>(moment.time / 1000);
-  std::string text = fmt::format("{} of {:%Y-%m-%dT%H:%M:%S}Z, {}", is_dump ? "dump" : "flight records",
-                                 fmt::gmtime(seconds), describe_ranks(ranks));
+  std::string text =
+      fmt::format("{} of {:%Y-%m-%dT%H:%M:%S}Z, {}", is_dump ? "dump" : "flight records",
+                  fmt::gmtime(static_cast<std::time_t>(moment.time / 1000)), inspect::name_ranks(ranks));
   const int missing = moment.job.workers - static_cast<int>(ranks.size());
   if (missing > 0) text += fmt::format(", without {} of {}", missing, count_of(moment.job.workers, "rank"));
   text += "\n" + describe_verdict(moment.job, is_dump);

@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <utility>
+#include <cmath>
+#include <tuple>
 #include <vector>
 
 #include "base/text.hpp"
@@ -16,75 +17,76 @@ constexpr double k_waits_much = 0.1, k_times_others = 2;
 
 // Returns the share of a rank's running and waiting time in which its main thread waited for a CPU.
 double cpu_wait_share(const WorkerStatus& worker) {
-  if (!worker.cpu_wait || !worker.own_cpu) return 0;
+  if (!worker.cpu_wait || !worker.own_cpu || worker.cpu_wait->count() == 0) return 0;
   const auto waited = static_cast<double>(worker.cpu_wait->count());
-  const double ready = waited + static_cast<double>(worker.own_cpu->count());
-  return ready > 0 ? waited / ready : 0;
+  return waited / (waited + static_cast<double>(worker.own_cpu->count()));
 }
 
-// Returns the others that run.
-std::vector<const WorkerStatus*> others_of(const JobStatus& job, const WorkerStatus& slow) {
-  std::vector<const WorkerStatus*> others;
-  for_each_worker(job, [&](const NodeStatus&, const WorkerStatus& worker) {
-    if (worker.rank != slow.rank && worker.pid != 0) others.push_back(&worker);
-  });
-  return others;
-}
+// Compared with the others that run.
+struct Compared {
+  double usual_cpu_wait = 0;
+  bool is_waited_for = false;  // most of them are in a collective that the slow one has yet to enter
+};
 
-std::string describe_cpu_wait(const JobStatus& job, const WorkerStatus& slow) {
+Compared compare(const JobStatus& job, const WorkerStatus& slow) {
   std::vector<double> shares;
-  for (const WorkerStatus* const other : others_of(job, slow)) shares.push_back(cpu_wait_share(*other));
-  const double own = cpu_wait_share(slow), usual = slow::middle_of(std::move(shares));
-  if (own < k_waits_much || own < k_times_others * usual) return {};
-  return fmt::format("; it waited for a CPU {:.0f} % of the time in which it could run, the others {:.0f} %",
-                     100 * own, 100 * usual);
-}
-
-// Reports whether most of the others are in a collective that this one has yet to enter.
-bool is_waited_for(const JobStatus& job, const WorkerStatus& slow) {
-  const auto& own = slow.view.collective;
-  if (!own) return false;
-  const std::vector<const WorkerStatus*> others = others_of(job, slow);
   std::size_t ahead = 0;
-  for (const WorkerStatus* const other : others) {
-    const auto& last = other->view.collective;
-    const bool waits = last && last->pending && last->group == own->group && last->sequence > own->sequence;
-    ahead += waits ? 1 : 0;
-  }
-  return 2 * ahead > others.size();
+  const auto& own = slow.view.collective;
+  for_each_worker(job, [&](const NodeStatus&, const WorkerStatus& worker) {
+    if (worker.rank == slow.rank || worker.pid == 0) return;
+    shares.push_back(cpu_wait_share(worker));
+    const auto& last = worker.view.collective;
+    if (own && last && last->pending && last->group == own->group && last->sequence > own->sequence) ++ahead;
+  });
+  return {slow::middle_of(shares), 2 * ahead > shares.size()};
 }
 
-std::string describe_process(const WorkerStatus& slow) {
-  const std::string& process = slow.view.process;
-  return process.starts_with("in unint") ? "; it is " + printable(process, 128) : "";
+std::string describe_cause(const WorkerStatus& slow, const Compared& compared) {
+  std::string text;
+  const double own = cpu_wait_share(slow), usual = compared.usual_cpu_wait;
+  if (own >= k_waits_much && own >= k_times_others * usual)
+    text =
+        fmt::format("; it waited for a CPU {:.0f} % of the time in which it could run, the others {:.0f} %",
+                    100 * own, 100 * usual);
+  if (slow.view.process.starts_with("in unint")) text += "; it is " + printable(slow.view.process, 128);
+  const inspect::Frame* const place = inspect::own_frame(slow.view);
+  if (compared.is_waited_for && place != nullptr)
+    text += "; while they wait it is at " + printable(inspect::describe(*place), 300);
+  return text;
 }
 
 }  // namespace
+
+void add_waits(JobStatus& job, const slow::SlowWatch& watch) {
+  const auto shares = watch.shares();
+  for (NodeStatus& node : job.here) {
+    for (WorkerStatus& worker : node.workers) {
+      if (const auto found = shares.find(worker.rank); found != shares.end())
+        worker.waited_percent = static_cast<int>(std::lround(100 * found->second));
+    }
+  }
+  if (const auto step = watch.step())
+    std::tie(job.step, job.step_hour_ago) = std::tie(step->now, step->hour_ago);
+}
 
 std::optional<SlowNotice> describe_slow(const JobStatus& job, const slow::SlowRank& slow,
                                         Milliseconds window) {
   SlowNotice notice;
   for_each_worker(job, [&](const NodeStatus& node, const WorkerStatus& worker) {
-    if (worker.rank == slow.rank && worker.pid != 0) {
-      notice.worker = worker;
-      notice.host = node.host;
-    }
+    if (worker.rank != slow.rank || worker.pid == 0) return;
+    notice.worker = worker;
+    notice.host = node.host;
   });
-  const WorkerStatus& worker = notice.worker;
-  if (worker.pid == 0) return std::nullopt;
+  if (notice.worker.pid == 0) return std::nullopt;
   const std::string host = printable(notice.host, 128);
-  notice.seen_late = is_waited_for(job, worker);
-  const inspect::Frame* const place = inspect::own_frame(worker.view);
-  notice.what = fmt::format(
-      "rank {} on {} is slow: the other ranks waited for it {:.0f} % of the last {}{}{}{}", slow.rank, host,
-      100 * slow.share, describe_duration(window), describe_cpu_wait(job, worker), describe_process(worker),
-      notice.seen_late && place != nullptr
-          ? "; while they wait it is at " + printable(inspect::describe(*place), 300)
-          : "");
+  const Compared compared = compare(job, notice.worker);
+  notice.seen_late = compared.is_waited_for;
+  notice.what = fmt::format("rank {} on {} is slow: the other ranks waited for it {:.0f} % of the last {}",
+                            slow.rank, host, 100 * slow.share, describe_duration(window)) +
+                describe_cause(notice.worker, compared);
   notice.hint = fmt::format(
       "ddprun --status shows how long the others wait for each rank; ddprun --drain {} gives its node's work "
-      "to a "
-      "spare",
+      "to a spare",
       host);
   return notice;
 }

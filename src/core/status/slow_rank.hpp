@@ -17,6 +17,9 @@ struct SlowNotice {
   bool seen_late = false;  // it was seen while most of the others waited for it
 };
 
+// Adds how long the others wait for each rank, and how long a step takes.
+void add_waits(JobStatus& job, const slow::SlowWatch& watch);
+
 // Returns nullopt if the status does not have that rank, or it has ended.
 std::optional<SlowNotice> describe_slow(const JobStatus& job, const slow::SlowRank& slow,
                                         Milliseconds window);

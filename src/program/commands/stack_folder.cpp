@@ -43,7 +43,7 @@ std::optional<std::pair<std::string, int>> split_rank(std::string name) {
 
 // Returns the records of the name that most of them have.
 std::optional<status::Moment> read_flight_records(const std::string& folder) {
-  std::map<std::string, std::pair<std::vector<inspect::RankHistory>, std::int64_t>> found;
+  std::map<std::string, status::Moment> found;
   for (const std::string& file : os::list_folder(folder)) {
     const auto name = split_rank(file);
     const std::string path = folder + "/" + file;
@@ -52,27 +52,24 @@ std::optional<status::Moment> read_flight_records(const std::string& folder) {
     auto history =
         text ? inspect::parse_history(name->second, *text, "", time * 1'000'000, k_most_calls) : std::nullopt;
     if (!history) continue;
-    auto& [histories, newest] = found[name->first];
-    histories.push_back(std::move(*history));
-    newest = std::max(newest, time);
+    status::Moment& moment = found[name->first];
+    moment.histories.push_back(std::move(*history));
+    moment.time = std::max(moment.time, time);
   }
   const auto most =
-      std::ranges::max_element(found, {}, [](const auto& each) { return each.second.first.size(); });
+      std::ranges::max_element(found, {}, [](const auto& each) { return each.second.histories.size(); });
   if (most == found.end()) return std::nullopt;
-  std::ranges::sort(most->second.first, {}, &inspect::RankHistory::rank);
-  return status::make_moment(std::move(most->second.first), most->second.second);
+  std::ranges::sort(most->second.histories, {}, &inspect::RankHistory::rank);
+  return status::make_moment(std::move(most->second.histories), most->second.time);
 }
 
-// Returns the folder itself, and the one of its last attempt.
-std::vector<std::string> folders_of_records(const std::string& folder) {
-  std::int64_t last = -1;
+std::string last_attempt(const std::string& folder) {
+  std::int64_t last = 0;
   for (const std::string& name : os::list_folder(folder)) {
     if (name.starts_with(k_attempt))
-      last = std::max(last, parse_integer(name.substr(std::string_view(k_attempt).size())).value_or(-1));
+      last = std::max(last, parse_integer(name.substr(std::string_view(k_attempt).size())).value_or(0));
   }
-  std::vector<std::string> folders{folder};
-  if (last >= 0) folders.push_back(fmt::format("{}/{}{}", folder, k_attempt, last));
-  return folders;
+  return fmt::format("{}/{}{}", folder, k_attempt, last);
 }
 
 }  // namespace
@@ -80,13 +77,11 @@ std::vector<std::string> folders_of_records(const std::string& folder) {
 std::string describe_stack_folder(const std::string& folder) {
   std::string dumps, records;
   for (const std::string& run : {folder, folder + "/latest"}) {
-    for (const std::string& place : {run + "/stacks", run}) {
-      const auto moment = dumps.empty() ? read_dumps(place) : std::nullopt;
-      if (moment) dumps = status::describe_moment(*moment);
-    }
-    for (const std::string& place : folders_of_records(run)) {
-      const auto moment = records.empty() ? read_flight_records(place) : std::nullopt;
-      if (moment) records = status::describe_moment(*moment);
+    for (const std::string& place : {run + "/stacks", run, last_attempt(run)}) {
+      if (const auto moment = dumps.empty() ? read_dumps(place) : std::nullopt)
+        dumps = status::describe_moment(*moment);
+      if (const auto moment = records.empty() ? read_flight_records(place) : std::nullopt)
+        records = status::describe_moment(*moment);
     }
   }
   if (dumps.empty() && records.empty())

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "net/timers.hpp"
-#include "os/capture/profile_workers.hpp"
+#include "os/capture/worker_questions.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/reaper.hpp"
 #include "os/status_socket.hpp"
@@ -56,38 +56,32 @@ void ProfileService::pass_on(const std::string& text, Answer answer) {
 // Profiles once at a time: each sample costs the workers some time.
 void ProfileService::take(const ProfileRequest& request) {
   const status::NodeStatus node = workers_.status();
-  const auto tell = [this, number = request.number, asker = request.asker,
-                     host = node.host](const std::string& lines) {
+  const auto tell = [this, request, node](const std::string& lines, const std::string& why_none) {
+    const auto send = [&](bool last, const std::string& line) {
+      const ProfilePart part{request.number, request.asker, 0, last, line};
+      part.asker == k_alone ? note(part) : void(ask_(part));
+    };
     for (const std::string& line : split(lines, '\n')) {
-      if (!line.empty()) send({number, asker, 0, false, line});
+      if (!line.empty()) send(false, line);
     }
-    send({number, asker, 0, true, profile::render_answered(host)});
+    for (const status::WorkerStatus& worker : node.workers) {
+      if (lines.empty()) send(false, profile::render_rank(worker.rank, node.host, worker.pid, why_none, {}));
+    }
+    send(true, profile::render_answered(node.host));
   };
-  const auto tell_none = [node, tell](const std::string& why) {
-    std::string lines;
-    for (const status::WorkerStatus& worker : node.workers)
-      lines += profile::render_rank(worker.rank, node.host, worker.pid, why, {}) + "\n";
-    tell(lines);
-  };
-  if (node.workers.empty()) return tell({});
-  if (query_) return tell_none("another profile of it is being taken");
+  if (node.workers.empty() || query_) return tell({}, "another profile of it is being taken");
   try {
     query_ = std::make_unique<probes::ChildQuery>(
         context_,
-        os::profile_workers_in_child(node, workers_.places().doors, request.duration, request.limit),
+        os::profile_workers_in_child(node, workers_.places().doors.workers, request.duration, request.limit),
         node.workers.size() * rendezvous::k_max_profile_part, request.duration + os::k_profile_grace,
-        [this, tell, tell_none](const std::string& lines, bool) {
+        [this, tell](const std::string& lines, bool) {
           const auto ended = std::move(query_);
-          lines.empty() ? tell_none("its agent has taken none") : tell(lines);
+          tell(lines, "its agent has taken none");
         });
   } catch (const Error& error) {
-    tell_none(error.what());
+    tell({}, error.what());
   }
-}
-
-void ProfileService::send(const ProfilePart& part) {
-  if (part.asker == k_alone) return note(part);
-  ask_(part);
 }
 
 void ProfileService::note(const ProfilePart& part) {
@@ -101,8 +95,8 @@ void ProfileService::note(const ProfilePart& part) {
 }
 
 void ProfileService::finish(int number) {
-  if (const auto asked = asked_.extract(number); !asked.empty())
-    asked.mapped()->answer(asked.mapped()->lines);
+  const auto asked = asked_.extract(number);
+  if (!asked.empty()) asked.mapped()->answer(asked.mapped()->lines);
 }
 
 void ProfileService::end() {

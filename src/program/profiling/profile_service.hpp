@@ -40,7 +40,6 @@ class ProfileService {
   };
 
   void pass_on(const std::string& text, Answer answer);
-  void send(const rendezvous::ProfilePart& part);
   void finish(int number);
 
   boost::asio::io_context& context_;

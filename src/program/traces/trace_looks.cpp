@@ -5,17 +5,11 @@
 #include "base/error.hpp"
 #include "console/log.hpp"
 #include "net/timers.hpp"
-#include "os/capture/collective_traces.hpp"
+#include "os/capture/worker_questions.hpp"
 #include "os/clock.hpp"
 #include "slow/slow_watch.hpp"
 
 namespace ddprun::traces {
-
-namespace {
-
-constexpr Milliseconds k_limit{2000};
-
-}  // namespace
 
 void TraceLooks::begin_attempt(const plan::Assignment& assignment,
                                const std::optional<options::SlowNotice>& notice) {
@@ -45,7 +39,7 @@ void TraceLooks::look() {
   if (!os::has_collective_traces(doors)) return;
   try {
     query_ = std::make_unique<probes::ChildQuery>(
-        context_, os::capture_traces_in_child(doors, ranks_, entries_), slow::k_max_trace, k_limit,
+        context_, os::capture_traces_in_child(doors, ranks_, entries_), slow::k_max_trace, Milliseconds{2000},
         [this](const std::string& answer, bool) {
           query_.reset();
           trace_ = slow::parse_trace(answer);
@@ -65,7 +59,7 @@ void TraceLooks::note(const rendezvous::ClockReply& reply) {
   clock_.is_done() ? finish() : ask_clock();
 }
 
-// Sends what was seen, on the coordinator's clock, once both are there.
+// Sends what was seen, on the coordinator's clock, once both are there; looks again at the next multiple.
 void TraceLooks::finish() {
   const auto reading = clock_.reading();
   if (query_ || !clock_.is_done() || !reading) return;
@@ -74,12 +68,8 @@ void TraceLooks::finish() {
     trace_->bound = reading->bound;
     tell_(rendezvous::CollectivesSeen{attempt_, look_, *std::exchange(trace_, std::nullopt)});
   }
-  wait_for_look();
-}
-
-void TraceLooks::wait_for_look() {
   const std::int64_t interval = interval_.count() * 1000;
-  const std::int64_t now = os::unix_microseconds() + clock_.reading()->offset;
+  const std::int64_t now = os::unix_microseconds() + reading->offset;
   look_ = static_cast<int>(now / interval) + 1;
   net::call_after(timer_, Milliseconds{(look_ * interval - now) / 1000 + 1}, [this] { look(); });
 }

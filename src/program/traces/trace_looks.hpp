@@ -36,7 +36,6 @@ class TraceLooks {
   void look();
   void ask_clock();
   void finish();
-  void wait_for_look();
 
   boost::asio::io_context& context_;
   workers::WorkerGroup& workers_;

@@ -1,4 +1,4 @@
-#include "inspect/group_check.hpp"
+#include "inspect/rank_history.hpp"
 
 #include "catch.hpp"
 #include "test_data.hpp"

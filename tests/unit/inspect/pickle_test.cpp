@@ -1,4 +1,4 @@
-#include "inspect/pickle.hpp"
+#include "inspect/flight_record.hpp"
 
 #include <nlohmann/json.hpp>
 

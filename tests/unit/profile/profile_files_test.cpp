@@ -1,4 +1,4 @@
-#include "profile/profile_files.hpp"
+#include "profile/rank_profile.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "profile/profile_table.hpp"
+#include "profile/rank_profile.hpp"
 
 #include "catch.hpp"
 

@@ -1,8 +1,6 @@
 #include "profile/rank_profile.hpp"
 
 #include "catch.hpp"
-#include "profile/profile_files.hpp"
-#include "profile/profile_table.hpp"
 
 using namespace ddprun;
 using namespace ddprun::profile;

@@ -35,12 +35,12 @@
 #include "rendezvous/coordinator/coordinator_agent.hpp"
 #include "rendezvous/coordinator/hangs.hpp"
 #include "rendezvous/coordinator/restart_requests.hpp"
-#include "rendezvous/coordinator/slow_ranks.hpp"
 #include "rendezvous/coordinator/status_round.hpp"
 #include "rendezvous/coordinator_settings.hpp"
 #include "rendezvous/expected_messages.hpp"
 #include "rendezvous/membership/membership.hpp"
 #include "rendezvous/membership/quorum.hpp"
+#include "slow/slow_watch.hpp"
 #include "supervise/restart_policy.hpp"
 
 namespace ddprun::rendezvous {
@@ -233,7 +233,8 @@ class Coordinator {
   std::optional<TimePoint> state_deadline_, last_call_, killed_at_;  // killed_at_: no lost worker runs then
   State status_state_ = State::gathering;                            // state that status_since_ is about
   TimePoint alone_due_, status_since_, status_due_;
-  SlowRanks slow_;
+  slow::SlowWatch slow_;
+  std::optional<slow::SlowRank> slow_due_;  // of which a notice is due
   Checkpoints checkpoints_;
   int probe_rounds_ = 0, connections_ = 0;  // the most at a time to the store of this attempt
   plan::WorldPlan world_;

@@ -122,6 +122,7 @@ void Coordinator::next_attempt() {
   first_failure_.reset();
   hangs_.begin_attempt();
   slow_.begin_attempt();
+  slow_due_.reset();
   requests_.begin_attempt();
   others_.clear();
   victims_.clear();

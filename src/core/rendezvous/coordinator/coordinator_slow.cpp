@@ -3,26 +3,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <utility>
 
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
 
 namespace ddprun::rendezvous {
 
-void SlowRanks::add_to(status::JobStatus& job) const {
-  const auto shares = watch.shares();
-  for (status::NodeStatus& node : job.here) {
-    for (status::WorkerStatus& worker : node.workers) {
-      if (const auto found = shares.find(worker.rank); found != shares.end())
-        worker.waited_percent = static_cast<int>(std::lround(100 * found->second));
-    }
-  }
-  if (const auto step = watch.step()) {
-    job.step = step->now;
-    job.step_hour_ago = step->hour_ago;
-  }
-}
+namespace {
+
+// Looks at where a slow rank is, one for each look at its collectives, before its notice does without the
+// place where it is while the others wait.
+constexpr int k_most_places = 5;
+
+}  // namespace
 
 void Coordinator::handle(ConnectionId connection, const ClockQuestion& question, TimePoint now) {
   const auto time = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch());
@@ -33,26 +27,21 @@ void Coordinator::handle(ConnectionId connection, const CollectivesSeen& seen, T
   if (state_ != State::running) return;
   const std::vector<AgentIndex> agents = members_.participants();
   const auto runs = [this](AgentIndex agent) { return members_.takes_part(agent) && !at(agent).succeeded; };
-  slow_.watch.note(members_.here().at(connection).value, seen.look, seen.trace,
-                   static_cast<std::size_t>(std::ranges::count_if(agents, runs)), now);
-  for (const auto& [rank, seconds] : slow_.watch.take_seconds(now))
-    record(told::waited(attempt_, rank, seconds));
-  if (!slow_.due) {
-    slow_.due = slow_.watch.take_slow(now);
-    slow_.places = 0;
-  }
-  if (!slow_.due || seen.look == slow_.look) return;
-  slow_.look = seen.look;
+  slow_.note(members_.here().at(connection).value, seen.look, seen.trace,
+             static_cast<std::size_t>(std::ranges::count_if(agents, runs)), now);
+  for (const auto& [rank, seconds] : slow_.take_seconds(now)) record(told::waited(attempt_, rank, seconds));
+  if (!slow_due_) slow_due_ = slow_.take_slow(now);
+  if (!slow_due_ || std::exchange(slow_due_->look, seen.look) == seen.look) return;
   status_round_.want(StatusRound::Purpose::slow);
   ask(now);
 }
 
 // Tells of the slow rank once it is seen where it is while the others wait, or after some looks.
 void Coordinator::tell_slow(const status::JobStatus& job, TimePoint now) {
-  if (state_ != State::running || !slow_.due) return;
-  auto notice = status::describe_slow(job, *slow_.due, settings_.hang.slow->window);
-  if (notice && !notice->seen_late && ++slow_.places < SlowRanks::k_most_places) return;
-  slow_.due.reset();
+  if (state_ != State::running || !slow_due_) return;
+  auto notice = status::describe_slow(job, *slow_due_, settings_.hang.slow->window);
+  if (notice && !notice->seen_late && ++slow_due_->places < k_most_places) return;
+  slow_due_.reset();
   if (!notice) return;
   notice->what += replace_slow(notice->worker.rank, now);
   record(told::slow(attempt_, *notice));

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "profile/rank_profile.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/waiting_text.hpp"
+#include "status/slow_rank.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -81,7 +83,7 @@ status::JobStatus Coordinator::job_status() {
     if (found != members_.here().end()) status.silent.push_back(host_of(found->second));
   }
   status.here = status_round_.take_answers();
-  slow_.add_to(status);
+  status::add_waits(status, slow_);
   return status;
 }
 
@@ -101,6 +103,29 @@ std::string Coordinator::describe_phase() const {
       break;
   }
   return "ended";
+}
+
+// ---- profiles: the coordinator keeps nothing of them, it passes on
+
+void Coordinator::handle(ConnectionId connection, const ProfileRequest& request, TimePoint) {
+  ProfileRequest asked = request;
+  asked.asker = connection.value;
+  std::vector<std::string> hosts;
+  for (const auto& [agent, index] : members_.here()) {
+    if (may_run_workers(index)) hosts.push_back(host_of(index));
+  }
+  const int agents = static_cast<int>(members_.here().size());
+  actions_.push_back(SendTo{
+      connection, ProfilePart{request.number, asked.asker, agents, false, profile::render_asked(hosts)}});
+  for (const auto& [agent, index] : members_.here()) actions_.push_back(SendTo{agent, asked});
+}
+
+void Coordinator::handle(ConnectionId, const ProfilePart& part, TimePoint) {
+  const ConnectionId asker{part.asker};
+  if (!members_.here().contains(asker)) return;
+  ProfilePart passed = part;
+  passed.agents = 0;
+  actions_.push_back(SendTo{asker, std::move(passed)});
 }
 
 // ---- waiting

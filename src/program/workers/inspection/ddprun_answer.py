@@ -43,6 +43,15 @@ def profile(request, ended):
     return samples.render(int(request.get_param("limit")))
 
 
+class Call:
+    """A call in a stack: by index of frame those that it makes, seconds of its own, and with all that it calls."""
+
+    __slots__ = ("calls", "time", "total")
+
+    def __init__(self):
+        self.calls, self.time, self.total = {}, 0.0, 0.0
+
+
 class Samples:
     """Trees of calls, by thread. A sample counts for the time since the one before: as long as a call holds the interpreter there is none."""
 
@@ -60,8 +69,7 @@ class Samples:
         now, known = time.monotonic(), dict(threading._active)
         for ident, frame in sys._current_frames().items():
             if ident != self.here:
-                name = _text(getattr(known.get(ident), "name", ""))[:128]
-                thread = (name, ident == threading.main_thread().ident)
+                thread = (_text(getattr(known.get(ident), "name", ""))[:128], ident == threading.main_thread().ident)
                 if thread not in self.trees and len(self.trees) >= 16:
                     thread = ("other threads", False)
                 self.add(self.trees.setdefault(thread, Call()), frame, now - self.last)
@@ -73,13 +81,13 @@ class Samples:
             stack.append(self.place(frame))
             frame = frame.f_back
         for place in reversed(stack):
-            inner = call.calls.get(place)
-            if inner is None:
+            if place not in call.calls:
                 if self.calls >= 8192:
                     break
                 self.calls += 1
-                inner = call.calls[place] = Call()
-            call = inner
+                call.calls[place] = Call()
+            call = call.calls[place]
+            call.total += elapsed
         call.time += elapsed
 
     def place(self, frame):
@@ -91,44 +99,28 @@ class Samples:
         return found[0]
 
     def render(self, limit):
-        most = limit // 48
+        least = 0
         while True:
-            text = json.dumps(self.describe(most), separators=(",", ":"))
-            if len(text) <= limit or most == 0:
+            text = json.dumps(self.describe(least), separators=(",", ":"))
+            if len(text) <= limit or least > self.last - self.began:
                 return text
-            most //= 2
+            least = 2 * least or self.period / 2
 
-    def describe(self, most):
-        """With the `most` calls that took longest. The others' time is their callers'."""
-        rows = []  # callers first: [thread, caller's row, frame, time, time with all that it calls]
-        for thread, root in enumerate(self.trees.values()):
-            stack = [(root, -1, -1)]
+    def describe(self, least):
+        """The calls that took `least` seconds, with all that they call. The others' time is their callers'."""
+        frames, numbers, threads = list(self.frames), {}, []
+        for (name, main), root in self.trees.items():
+            calls, stack = [], [(root, -1)]  # rows of caller's row, frame, time
             while stack:
-                call, caller, frame = stack.pop()
-                stack += [(inner, len(rows), index) for index, inner in call.calls.items()]
-                rows.append([thread, caller, frame, call.time, call.time])
-        for row in reversed(rows):
-            if row[1] >= 0:
-                rows[row[1]][4] += row[4]
-        kept = set(sorted(range(len(rows)), key=lambda each: -rows[each][4])[:most + len(self.trees)])
-        for index in reversed(range(len(rows))):
-            if index not in kept and rows[index][1] >= 0:
-                rows[rows[index][1]][3] += rows[index][3]
-        frames, numbers, shown, calls = list(self.frames), {}, {}, [[] for _ in self.trees]
-        for index in sorted(kept):
-            thread, caller, frame, own, _ = rows[index]
-            if caller >= 0:
-                shown[index] = len(calls[thread]) // 3
-                calls[thread] += [shown.get(caller, -1), numbers.setdefault(frame, len(numbers)), round(own * 1e6)]
+                call, row = stack.pop()
+                for index, inner in call.calls.items():
+                    if inner.total >= least:
+                        own = inner.time + sum(each.total for each in inner.calls.values() if each.total < least)
+                        stack.append((inner, len(calls) // 3))
+                        calls += [row, numbers.setdefault(index, len(numbers)), round(own * 1e6)]
+            threads.append({"name": name, "main": main, "calls": calls})
         return {"samples": self.count, "seconds": round(self.last - self.began, 3), "frames": [frames[each] for each in numbers],
-                "threads": [{"name": name, "main": main, "calls": each} for (name, main), each in zip(self.trees, calls)]}
-
-
-class Call:
-    __slots__ = ("calls", "time")
-
-    def __init__(self):
-        self.calls, self.time = {}, 0.0  # by index of frame; seconds of its own
+                "threads": threads}
 
 
 def describe(ended, modules):
