@@ -56,8 +56,9 @@ void CheckpointStore::see(std::int64_t published, int world) {
 }
 
 void CheckpointStore::note_flushed(std::int64_t step, int rank) {
-  if (held_.flushed != step) held_.flushed_ranks.clear();
+  if (held_.flushed != step || held_.flushed_attempt != order.flush_attempt) held_.flushed_ranks.clear();
   held_.flushed = step;
+  held_.flushed_attempt = order.flush_attempt;
   if (std::ranges::find(held_.flushed_ranks, rank) == held_.flushed_ranks.end())
     held_.flushed_ranks.push_back(rank);
 }

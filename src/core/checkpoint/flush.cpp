@@ -20,7 +20,7 @@ void Flush::begin_end(const Register& known) {
 void Flush::look(const Register& known, TimePoint now) {
   if (!wanted_) return;
   const Saved published = known.published().value_or(Saved{-1, 0});
-  const bool failed = running_ && (written_.merge(known.flushed(running_->step)), !assign(known));
+  const bool failed = running_ && (written_.merge(known.flushed(running_->step, begun_in_)), !assign(known));
   if (running_ && (failed || published.step >= running_->step)) running_.reset();
   const auto all = known.complete();
   if (due_ && now >= *due_) {

@@ -27,6 +27,7 @@ struct Held {
   // once an attempt starts from an older one.
   std::optional<std::int64_t> flushed{};
   std::vector<int> flushed_ranks{};
+  int flushed_attempt = 0;  // Order::flush_attempt of that order
   // Newest complete step in the flush folder that it sees.
   std::optional<std::int64_t> published{};
   int published_world = 0;

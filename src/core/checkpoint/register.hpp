@@ -63,7 +63,8 @@ class Register {
   const std::string& host_of(AgentIndex agent) const { return agents_.at(agent).host; }
   std::map<int, Holders> holders(const Saved& saved) const;
   std::vector<int> missing(const Saved& saved) const;  // ranks whose part no agent has
-  std::set<int> flushed(std::int64_t step) const;      // ranks whose parts of it agents say they have flushed
+  // Returns the ranks whose parts of a step agents have written in the flush that began in that attempt.
+  std::set<int> flushed(std::int64_t step, int attempt) const;
 
  private:
   struct Entry {

@@ -47,6 +47,7 @@ void describe_held(Fields& fields, checkpoint::Held& held) {
   if (fields.has("parts", !held.parts.empty())) fields.value("parts", held.parts, k_max_parts, describe_part);
   fields.optional("flushed", held.flushed);
   describe_ranks(fields, "flushed_ranks", held.flushed_ranks, k_max_parts);
+  fields.optional("flushed_attempt", held.flushed_attempt, 0, k_most_attempts);
   fields.optional("published", held.published);
   fields.optional("published_world", held.published_world, 0, k_max_processes);
   fields.unless(-1, "attempt", held.attempt, 0, k_most_attempts);

@@ -213,7 +213,7 @@ class CheckpointProcess {
       const checkpoint::Order order = order_;
       const std::vector<int> ranks = unflushed();
       lock.unlock();
-      const std::string why = ranks.empty() ? publish(*order.publish) : write(*order.flush, ranks, attempt);
+      const std::string why = ranks.empty() ? publish(order) : write(order, ranks, attempt);
       tell_held();
       if (!why.empty() && noticed_flush_.insert(why).second)
         notice(fmt::format("a checkpoint is not written to {}: {}", printable(settings_.flush), why), "");
@@ -235,7 +235,7 @@ class CheckpointProcess {
     std::vector<int> ranks;
     if (!order_.flush || settings_.flush.empty()) return ranks;
     for (const int rank : order_.flush_ranks)
-      if (held_.flushed != order_.flush ||
+      if (held_.flushed != order_.flush || held_.flushed_attempt != order_.flush_attempt ||
           std::ranges::find(held_.flushed_ranks, rank) == held_.flushed_ranks.end())
         ranks.push_back(rank);
     return ranks;
@@ -245,13 +245,16 @@ class CheckpointProcess {
   }
 
   // Return why it failed; empty: it has not.
-  std::string write(Step step, const std::vector<int>& ranks, int attempt) {
+  std::string write(const checkpoint::Order& order, const std::vector<int>& ranks, int attempt) {
     try {
       for (const int rank : ranks) {
-        flush_.write(step, rank, parts_);
+        flush_.write({*order.flush, order.flush_attempt}, rank, parts_);
         const Lock lock(mutex_);
         if (held_.attempt != attempt) return {};
-        if (std::exchange(held_.flushed, step) != step) held_.flushed_ranks.clear();
+        if (held_.flushed != order.flush || held_.flushed_attempt != order.flush_attempt)
+          held_.flushed_ranks.clear();
+        held_.flushed = order.flush;
+        held_.flushed_attempt = order.flush_attempt;
         held_.flushed_ranks.push_back(rank);
         std::ranges::sort(held_.flushed_ranks);
       }
@@ -260,9 +263,9 @@ class CheckpointProcess {
     }
     return {};
   }
-  std::string publish(Step step) {
+  std::string publish(const checkpoint::Order& order) {
     try {
-      flush_.publish(step);
+      flush_.publish({*order.publish, order.flush_attempt});
     } catch (const Error& error) {
       return error.what();
     }

@@ -20,8 +20,8 @@ namespace {
 using checkpoint::File;
 using checkpoint::Manifest;
 
-std::string partial_folder(const std::string& path, Step step) {
-  return fmt::format("{}/.{}.partial", path, checkpoint::step_folder(step));
+std::string partial_folder(const std::string& path, const FlushFolder::Flushing& flushing) {
+  return fmt::format("{}/.{}-{}.partial", path, checkpoint::step_folder(flushing.step), flushing.attempt);
 }
 
 std::optional<Manifest> read_rank(const std::string& folder, int rank) {
@@ -74,8 +74,9 @@ std::map<int, Manifest> FlushFolder::parts_of(Step step) const {
   return path_.empty() ? std::map<int, Manifest>() : read_all(path_ + "/" + checkpoint::step_folder(step));
 }
 
-void FlushFolder::write(Step step, int rank, LocalParts& parts) const {
-  const std::string folder = partial_folder(path_, step);
+void FlushFolder::write(const Flushing& flushing, int rank, LocalParts& parts) const {
+  const Step step = flushing.step;
+  const std::string folder = partial_folder(path_, flushing);
   auto manifest = parts.part(step, rank);
   if (!manifest) throw Error(fmt::format("step {} of rank {} is not here any more", step, rank));
   os::make_private_folder(path_);
@@ -89,9 +90,9 @@ void FlushFolder::write(Step step, int rank, LocalParts& parts) const {
   os::sync_folder(folder);
 }
 
-void FlushFolder::publish(Step step) const {
-  const std::string partial = partial_folder(path_, step),
-                    whole = path_ + "/" + checkpoint::step_folder(step);
+void FlushFolder::publish(const Flushing& flushing) const {
+  const std::string partial = partial_folder(path_, flushing),
+                    whole = path_ + "/" + checkpoint::step_folder(flushing.step);
   const std::map<int, Manifest> parts = read_all(partial);
   std::map<std::string, std::uint64_t> wanted;
   for (const auto& [rank, manifest] : parts)
@@ -111,6 +112,8 @@ void FlushFolder::publish(Step step) const {
   if (::rename(partial.c_str(), whole.c_str()) != 0)
     throw os::system_failure("cannot create " + printable(whole), errno);
   os::sync_folder(path_);
+  for (const std::string& name : os::list_folder(path_))  // flushes that came to nothing
+    if (name.starts_with(".step-") && name.ends_with(".partial")) os::remove_below(path_ + "/" + name, true);
 }
 
 net::ShardClient::Got FlushFolder::copy(Step step, const File& file, const std::string& folder) const {

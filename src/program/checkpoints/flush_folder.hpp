@@ -1,5 +1,6 @@
 // The folder that all nodes share and to which checkpoints are flushed (--checkpoint-flush).
-// FOLDER/.step-N.partial is filled by many agents; one of them renames it to FOLDER/step-N once it is whole.
+// FOLDER/.step-N-ATTEMPT.partial is filled by many agents; one of them renames it to FOLDER/step-N once it is
+// whole. ATTEMPT is Order::flush_attempt: what an agent that is cut off writes is of another history.
 // A file system that hangs holds up whoever calls this.
 #pragma once
 
@@ -21,13 +22,17 @@ class FlushFolder {
     Step step = 0;
     int world = 0;
   };
+  struct Flushing {
+    Step step = 0;
+    int attempt = 0;
+  };
   std::optional<Published> newest() const;  // complete step
   // The parts of a complete step, by rank. Only what this user has written and no other can change.
   std::map<int, checkpoint::Manifest> parts_of(Step step) const;
   // These throw Error.
   // Writes a rank's part, its manifest last, with hashes.
-  void write(Step step, int rank, LocalParts& parts) const;
-  void publish(Step step) const;
+  void write(const Flushing& flushing, int rank, LocalParts& parts) const;
+  void publish(const Flushing& flushing) const;
   // Copies a file of a complete step into a folder. Returns its hash and stamp.
   net::ShardClient::Got copy(Step step, const checkpoint::File& file, const std::string& folder) const;
 

@@ -185,8 +185,9 @@ TEST_CASE("ranks are flushed by whoever says so about the history that counts") 
   first.flushed_ranks = {0};
   second.flushed_ranks = {1};
   Register known = make_register({first, second});
-  CHECK(known.flushed(90) == std::set<int>{0, 1});
-  CHECK(known.flushed(80).empty());
+  CHECK(known.flushed(90, 0) == std::set<int>{0, 1});
+  CHECK(known.flushed(80, 0).empty());
+  CHECK(known.flushed(90, 1).empty());
   known.begin_attempt(1, 80, {{0}});
-  CHECK(known.flushed(90).empty());
+  CHECK(known.flushed(90, 0).empty());
 }
