@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -25,6 +26,7 @@ namespace ddprun::commands {
 
 namespace {
 
+constexpr Milliseconds k_second_patience{3000};
 constexpr Milliseconds k_memory_limit{5000};
 constexpr Milliseconds k_memory_pause{500};
 
@@ -56,6 +58,13 @@ void heed(const std::vector<check::Finding>& findings, const plan::NodeProposal&
     if (error || node.rendezvous.agent.value == 0)
       console::say_notice(describe(finding, node.host), finding.fix);
   }
+}
+
+// Reports whether something is wrong of which a busy machine may be the reason.
+bool is_doubtful(const check::HostRecord& record) {
+  return std::ranges::any_of(check::judge_alone(record), [](const check::Finding& each) {
+    return each.mark == check::Mark::error || each.subject == "disk";
+  });
 }
 
 std::vector<check::GpuMemory> find_held(const std::vector<std::string>& gpus,
@@ -101,8 +110,10 @@ probes::StartLook check_before_start(const plan::NodeProposal& node, const facts
     checked.workers = node.local_world_size;
     checked.quick = true;
     look.record = probes::make_node_record(checked, snapshot);
-    if (wait_for_memory(node, snapshot, *look.record))
+    if (wait_for_memory(node, snapshot, *look.record) || is_doubtful(*look.record)) {
+      checked.patience = k_second_patience;
       look.record = probes::make_node_record(checked, snapshot);
+    }
     heed(check::judge_alone(*look.record), node);
   }
   if (command) {

@@ -70,18 +70,20 @@ check::Folder read_folder(const FolderToTry& tried, const os::ChildAnswer& answe
   return folder;
 }
 
-void add_versions(check::HostRecord& record, const facts::Snapshot& snapshot) {
-  record.versions = os::driver_versions();
-  record.versions["ddprun"] = DDPRUN_VERSION;
-  record.versions["kernel"] = os::kernel_release();
-  if (const std::string model = os::processor_model(); !model.empty()) record.versions["CPU"] = model;
+// Versions show only beside those of other nodes.
+void add_software(check::HostRecord& record, const facts::Snapshot& snapshot, bool quick) {
   std::string python;
   try {
     python = plan::find_python(snapshot);
   } catch (const Error& error) {
     record.python_problem = error.what();
-    return;
   }
+  if (quick) return;
+  record.versions = os::driver_versions();
+  record.versions["ddprun"] = DDPRUN_VERSION;
+  record.versions["kernel"] = os::kernel_release();
+  if (const std::string model = os::processor_model(); !model.empty()) record.versions["CPU"] = model;
+  if (python.empty()) return;
   const auto found = snapshot.programs.find(python);
   const std::string program = found == snapshot.programs.end() ? python : found->second.path;
   const facts::PythonFacts facts = os::capture_python(program, snapshot.environment);
@@ -164,7 +166,7 @@ check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapsho
   record.switches = plan::find_own_switches(snapshot, snapshot.host.name).value;
   add_addresses(record, node, snapshot.host);
   add_share(record, snapshot.host);
-  add_versions(record, snapshot);
+  add_software(record, snapshot, node.quick);
   for (const std::string& name : check::known_variables()) {
     if (const auto value = facts::find_variable(snapshot, name)) record.variables[name] = *value;
   }

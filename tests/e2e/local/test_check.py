@@ -16,7 +16,7 @@ import pytest
 
 from support import file_systems
 from support.hosts import HostGroup, Result, wait_until
-from support.manual import as_text, start, start_all, wait_all, wait_for_files
+from support.manual import as_text, codes, start, start_all, wait_all, wait_for_files
 from support.slow_link import slow_link
 
 NODES = 4
@@ -348,6 +348,32 @@ def test_a_node_that_has_become_unfit_is_left_before_a_restart(hosts, key, direc
     assert "lost b (rank 1): it is unfit for another attempt; starting all workers again on 2 of 2 nodes" in results[0].stderr
     assert "ddprun: c replaces b\n" in results[0].stderr, as_text(results)
     assert names.read_text() == "b\n"
+
+
+@pytest.mark.parametrize("path, before, after, reason", [
+    ("/proc/meminfo", "MemTotal: 2000000 kB\nMemAvailable: 2000000 kB\n", "MemTotal: 2000000 kB\nMemAvailable: 500 kB\n",
+     r"memory: 500 KiB are free, and the workers had used .*iB"),
+    ("/sys/devices/system/cpu/online", "0-63\n", "0-61\n", "CPUs: 62 CPUs are online, 64 before")], ids=["memory", "CPUs"])
+def test_a_node_with_less_than_before_is_left_before_a_restart(hosts, key, directory, path, before, after, reason):
+    shown = directory / "shown"
+    shown.write_text(before)
+    noted = "echo $RANK on $(hostname) > {0}/$TORCHELASTIC_RESTART_COUNT.$RANK; until [ -e {0}/end ]; do "
+    work = (noted + "[ $RANK$TORCHELASTIC_RESTART_COUNT = 00 ] && [ -e {0}/fail ] && exit 3; sleep 0.05; done").format(directory)
+    hosts["b"].check(["mount", "--bind", str(shown), path])
+    try:
+        agents = [start(hosts, node, "--key-file", key, "--check=auto", "--gpu-release-timeout", "1s", "--spares", "1", "--max-restarts", "1",
+                        "--no-python", "sh", "-c", work, nodes=3) for node in range(3)]
+        wait_for_files(directory, "0.*", 2)
+        shown.write_text(after)
+        (directory / "fail").touch()
+        wait_for_files(directory, "1.*", 2)
+        assert [(directory / f"1.{rank}").read_text() for rank in range(2)] == ["0 on a\n", "1 on c\n"]
+        (directory / "end").touch()
+        results = wait_all(agents)
+    finally:
+        hosts["b"].check(["umount", path])
+    assert codes(results) == [0, 125, 0], as_text(results)
+    assert re.search(rf"ddprun: b is unfit for another attempt: {reason}\nhint: ", results[0].stderr), str(results[0])
 
 
 HANG = """import sys

@@ -56,8 +56,8 @@ def cluster(running_cluster) -> Iterator[SlurmCluster]:
 def start(cluster, directory, gpus):
     """A training on n1 and n2, with n3 as the spare."""
     def run(*options: str, restarts: int = 3) -> Training:
-        words = ["ddprun", "--check=auto", "--nproc-per-node", "1", "--spares", "1", "--max-restarts", str(restarts), "--restart-policy", "always",
-                 "--exclude-file", str(directory / "bad-nodes"), *options, str(TRAIN), str(directory)]
+        words = ["ddprun", "--check=auto", "--nproc-per-node", "1", "--spares", "1", "--max-restarts", str(restarts),
+                 *(["--restart-policy", "always"] if restarts else []), "--exclude-file", str(directory / "bad-nodes"), *options, str(TRAIN), str(directory)]
         exports = "".join(f"export {name}={value}\n" for name, value in gpus.items())
         (directory / "job.sh").write_text(f"#!/bin/sh\n{exports}{shlex.join(words)}\n"
                                           f"echo $? > {directory}/code.new; mv {directory}/code.new {directory}/code\n")
