@@ -230,7 +230,7 @@ class Coordinator {
   State status_state_ = State::gathering;                            // state that status_since_ is about
   TimePoint alone_due_, status_since_, status_due_;
   slow::SlowWatch slow_;
-  std::optional<slow::SlowRank> slow_due_;  // of which a notice is due
+  std::optional<slow::SlowRank> slow_due_;  // rank whose notice is due
   int probe_rounds_ = 0, connections_ = 0;  // the most at a time to the store of this attempt
   plan::WorldPlan world_;
   std::vector<std::string> changes_;  // reasons for a new world once all have stopped
