@@ -27,7 +27,7 @@ class Flush {
 
   std::optional<Saved> running() const { return running_; }
   int attempt() const { return begun_in_; }           // in which it began
-  std::vector<int> ranks_of(AgentIndex agent) const;  // whose parts of it the agent writes
+  std::vector<int> ranks_of(AgentIndex agent) const;  // ranks whose parts of it the agent writes
   bool is_written() const { return running_ && written_.size() == static_cast<std::size_t>(running_->world); }
   std::set<AgentIndex> awaited() const;
   std::optional<TimePoint> due() const;  // the next look at the time
@@ -41,7 +41,7 @@ class Flush {
   std::optional<TimePoint> due_;
   std::optional<Saved> running_;
   int attempt_ = 0, begun_in_ = 0;
-  std::map<int, AgentIndex> asked_;  // by rank
+  std::map<int, AgentIndex> asked_;  // agents by rank
   std::set<int> written_;            // ranks
 };
 

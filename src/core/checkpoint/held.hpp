@@ -1,4 +1,4 @@
-// What is known of the checkpoints that nodes keep in memory (--checkpoint-memory), as values.
+// Knowledge of the checkpoints that nodes keep in memory (--checkpoint-memory), as values.
 // Words: a step's checkpoint is complete once each rank of its world has saved its part; a replica is a
 // part's copy on another node. Steps are numbers of the training, from 0 on.
 #pragma once
@@ -20,7 +20,7 @@ struct Part {
   friend bool operator==(const Part&, const Part&) = default;
 };
 
-// What one agent has of the job's checkpoints, whole each time.
+// All that one agent has of the job's checkpoints, whole each time.
 struct Held {
   std::vector<Part> parts;  // complete ones, sorted by (step, rank, replica)
   // Step of the latest flush order of which it has written a part, and the ranks of those; nothing any more
@@ -45,8 +45,8 @@ struct Holder {
   friend bool operator==(const Holder&, const Holder&) = default;
 };
 
-// What an attempt starts from. Each agent removes what is newer before it starts workers, and all that it has
-// where an attempt starts from nothing.
+// Checkpoint that an attempt starts from. Each agent removes what is newer before it starts workers, and all
+// that it has where an attempt starts from nothing.
 struct Restore {
   std::int64_t step = 0;
   int world = 0;
@@ -56,7 +56,7 @@ struct Restore {
   friend bool operator==(const Restore&, const Restore&) = default;
 };
 
-// What an agent is to do, whole each time; the same order twice changes nothing.
+// Orders for an agent, whole each time; the same order twice changes nothing.
 struct Order {
   std::optional<staging::Server> copy_from{};  // neighbour whose own parts it keeps replicas of
   // Steps that are kept, newest first: older ones go, newer ones stay, and those between may make room.

@@ -83,7 +83,7 @@ class Register {
   std::map<Saved, std::map<int, Holders>> saved_;  // parts that count
   std::map<int, std::int64_t> begun_;              // attempts, and the step which each started from
   int known_since_ = 0;                            // all attempts that were begun from this one on are known
-  std::int64_t newest_kept_ = -1;                  // of all that agents were told to keep in this attempt
+  std::int64_t newest_kept_ = -1;  // newest of all that agents were told to keep in this attempt
   std::vector<std::int64_t> kept_;
   std::optional<Saved> published_;
 };

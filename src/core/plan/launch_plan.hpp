@@ -41,7 +41,7 @@ struct BindingPlan {
   std::vector<int> spare;  // CPUs of this host that none of its workers holds: ddprun itself keeps to them
 };
 
-// Where this host's workers find their checkpoints (--checkpoint-memory).
+// Place where this host's workers find their checkpoints (--checkpoint-memory).
 struct CheckpointPlace {
   std::string folder;  // empty: none are kept
   std::string socket;

@@ -41,7 +41,7 @@ std::string collapsed(const inspect::Frame& frame) {
 
 std::string render_speedscope(const JobProfile& job, const std::string& name) {
   OrderedJson frames = OrderedJson::array(), profiles = OrderedJson::array();
-  std::map<std::tuple<std::string, int, std::string>, std::size_t> indices;  // of all ranks, each once
+  std::map<std::tuple<std::string, int, std::string>, std::size_t> indices;  // frames of all ranks, each once
   for_threads(job, [&](const RankProfile& rank, const ThreadProfile& thread, const std::string& title) {
     OrderedJson samples = OrderedJson::array(), weights = OrderedJson::array();
     std::vector<std::vector<std::size_t>> stacks;

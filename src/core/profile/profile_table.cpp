@@ -19,7 +19,7 @@ constexpr double k_differs = 0.1, k_least_shown = 0.005;
 constexpr std::size_t k_most_places = 15, k_most_differences = 10, k_most_unseen = 16;
 
 struct Place {
-  std::vector<double> shares;  // of each rank
+  std::vector<double> shares;  // shares of all ranks
   std::map<int, double> lines;
   double mean = 0;
 };

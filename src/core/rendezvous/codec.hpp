@@ -33,7 +33,7 @@ inline constexpr std::size_t k_max_modules = 16384;       // names in Modules
 inline constexpr std::size_t k_max_silent = 512;          // hosts without an answer, in JobShown
 inline constexpr std::size_t k_max_stage_sources = 32;    // a tree's depth for 2^31 hosts
 inline constexpr std::size_t k_max_addresses = 64;        // in Probe and Probed
-inline constexpr std::size_t k_max_parts = 2048;          // of checkpoints; the newest are told
+inline constexpr std::size_t k_max_parts = 2048;          // parts of checkpoints; the newest are told
 // Others that hold parts of a checkpoint: their number, and where more bytes are needed none is told.
 inline constexpr std::size_t k_max_holders = 1024, k_max_holder_bytes = std::size_t{3} << 18;
 inline constexpr std::size_t k_max_store_places = 4;            // in Start

@@ -145,7 +145,7 @@ struct Alive {  // answer to AliveQuestion
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 
-// What the agent has of checkpoints, whenever it changes.
+// Checkpoints that the agent has, whenever they change.
 struct CheckpointsHeld {
   checkpoint::Held held;
   friend bool operator==(const CheckpointsHeld&, const CheckpointsHeld&) = default;

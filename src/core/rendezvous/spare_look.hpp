@@ -1,4 +1,4 @@
-// Messages about looks between two attempts at nodes that wait as spares, and what a look at any node has found.
+// Messages about looks at nodes between two attempts, and what such a look has found.
 // It is for --check=auto and --check-command.
 #pragma once
 

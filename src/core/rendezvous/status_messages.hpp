@@ -1,5 +1,5 @@
-// Messages about the state of the job, for --status, --stacks, --profile and --slow-notice; they change
-// nothing.
+// Messages about the state of the job, which change nothing.
+// For --status, --stacks, --profile and --slow-notice.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ constexpr std::int64_t k_noticeable = 20;    // microseconds
 constexpr double k_overtaken_seldom =
     0.05;  // share of entries before the last one's of the collective before
 
-using Ranks = std::map<int, std::set<int>>;  // by group
+using Ranks = std::map<int, std::set<int>>;  // ranks by group
 
 // Returns the collectives without their members; fills who meets and who sends in each group.
 Collectives list_moments(const std::vector<NodeTrace>& nodes, Ranks& meeting, Ranks& sending) {

@@ -27,7 +27,7 @@ struct Track {
 struct Member {
   std::size_t track = 0;
   std::int64_t at = 0;              // when it entered
-  std::optional<Moment> next = {};  // what it entered next, in whichever group
+  std::optional<Moment> next = {};  // entry that followed, in whichever group
 };
 
 struct Collective {

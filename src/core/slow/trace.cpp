@@ -15,7 +15,7 @@ namespace ddprun::slow {
 namespace {
 
 using Json = nlohmann::json;
-using inspect::flag_in, inspect::list_in, inspect::number_in, inspect::text_in;
+using inspect::flag_in, inspect::list_in, inspect::number_in;
 
 constexpr std::int64_t k_farthest = 1'800'000'000;  // microseconds from the base: fits into an int
 
@@ -28,16 +28,13 @@ Role role_of(const Json& entry, const std::string& operation) {
   return operation == "send" || operation.starts_with("recv") ? Role::sends : Role::other;
 }
 
-// Returns a number for a text that is the same on all hosts (FNV-1a).
-int number_of(const std::string& text) {
-  std::uint32_t hash = 2166136261;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619;
-  return static_cast<int>(hash & 0x7fffffff);
-}
-
-// Input sizes may differ between the ranks of an all_to_all: they name the collective of one rank only.
+// Returns a number that is the same on all hosts (FNV-1a). Input sizes may differ between the ranks of an
+// all_to_all: they name the collective of one rank only.
 int signature_of(const Json& entry, const std::string& operation) {
-  return number_of(operation + list_in(entry, "input_sizes").dump());
+  std::uint32_t hash = 2166136261;
+  for (const char c : operation + list_in(entry, "input_sizes").dump())
+    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619;
+  return static_cast<int>(hash & 0x7fffffff);
 }
 
 int index_of(std::vector<std::string>& groups, const std::string& name) {
@@ -74,11 +71,8 @@ void describe_trace(OrderedFields& fields, NodeTrace& trace) {
 
 void add_flight_record(NodeTrace& node, int rank, std::string_view text) {
   const Json json = read_json_text(text);
-  std::vector<const Json*> entries;  // the record is a ring: not always in order
-  for (const Json& entry : list_in(json, "entries")) {
-    if (entry.is_object() && number_in(entry, "time_created_ns") > 0) entries.push_back(&entry);
-  }
-  std::ranges::sort(entries, {}, [](const Json* entry) { return number_in(*entry, "record_id"); });
+  std::vector<const Json*> entries = inspect::entries_in(json);
+  std::erase_if(entries, [](const Json* entry) { return number_in(*entry, "time_created_ns") == 0; });
   if (entries.empty() || node.ranks.size() == k_most_ranks) return;
   if (node.base == 0) node.base = number_in(*entries.front(), "time_created_ns") / 1000 - k_farthest / 2;
   RankTrace trace{rank, {}};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,7 +16,7 @@ namespace ddprun::slow {
 namespace {
 
 constexpr double k_least_work = 0.2;  // share of a rank's usual time, below which it has skipped its work
-constexpr std::size_t k_parts = 8;    // of a look
+constexpr std::size_t k_parts = 16;   // parts of a look
 
 using Usual = std::map<std::pair<std::size_t, std::size_t>, double>;  // time of work by track and kind
 
@@ -27,7 +28,7 @@ struct Meeting {
 
 struct Rank {
   std::optional<std::int64_t> done{};  // when the newest awaited collective was complete
-  std::vector<double> shares{};        // of each part of the look
+  std::vector<double> shares{};        // shares of the parts of the look
 };
 
 std::vector<Meeting> find_meetings(const Collectives& joined, std::vector<Rank>& ranks) {
@@ -88,6 +89,15 @@ double excess_of(std::size_t own, const Meeting& meeting, const Usual& usual,
   return std::abs(excess) <= bound ? 0 : static_cast<double>(excess);
 }
 
+// Returns the mean of the middle half.
+double mean_of_middle(std::vector<double> numbers) {
+  std::ranges::sort(numbers);
+  const std::size_t cut = numbers.size() / 4;
+  const double sum = std::accumulate(numbers.begin() + static_cast<std::ptrdiff_t>(cut),
+                                     numbers.end() - static_cast<std::ptrdiff_t>(cut), 0.0);
+  return sum / static_cast<double>(numbers.size() - 2 * cut);
+}
+
 }  // namespace
 
 Waits measure_waits(const std::vector<NodeTrace>& nodes) {
@@ -114,7 +124,7 @@ Waits measure_waits(const std::vector<NodeTrace>& nodes) {
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (!ranks[i].shares.empty())
-      waits.of_rank[joined.tracks[i].rank] = middle_of(ranks[i].shares) * waits.span;
+      waits.of_rank[joined.tracks[i].rank] = mean_of_middle(ranks[i].shares) * waits.span;
   }
   return waits;
 }

@@ -27,17 +27,18 @@
 // is as much slower as the other is quicker.
 //
 // Uneven steps. A checkpoint or an evaluation that rank 0 makes costs minutes, by design, and rarely. So the
-// look is cut into eight parts of equally many collectives, and a rank's share is the one in the middle of
-// theirs: what is in fewer than half of them is not seen, what makes every third step three times as long
-// remains. No single time has a limit: a rank of FSDP whose batch is late is late before one of many layers.
+// look is cut into sixteen parts of equally many collectives, and a rank's share is the mean of the middle
+// half of theirs: what is in less than a quarter of them is not seen, what makes every third step three times
+// as long remains. No single time has a limit: a rank of FSDP whose batch is late is late before one of many
+// layers.
 // A rank whose batches are over takes part without work of its own (Join): who worked less than a fifth of
 // what it usually does there is not compared.
 //
 // Groups. Only ranks of one group are compared, in what they do between the same collectives. The stages of a
 // pipeline differ by design: they are known by what they send to each other, and a group in which two ranks
-// do is not judged, neither are sending and receiving. gloo's records have no messages (torch 2.13): there the
-// ranks that a slow one sends to seem as slow as it is. In a broadcast, a scatter or a reduce not all ranks
-// wait for the late one.
+// do is not judged, neither are sending and receiving. gloo's records have no messages (torch 2.13): there
+// the ranks that a slow one sends to seem as slow as it is. In a broadcast, a scatter or a reduce not all
+// ranks wait for the late one.
 //
 // Clocks. What two ranks of different hosts differ by is known to the sum of their bounds only; less is 0.
 #pragma once

@@ -74,7 +74,7 @@ std::optional<Moment> join_newest(std::vector<Moment> dumps) {
   Moment joined = *std::ranges::max_element(dumps, {}, &Moment::time);
   joined.job.here.clear();
   joined.histories.clear();
-  // By their first ranks, those of the newest moment first.
+  // Sorts them by their first ranks, those of the newest moment first.
   std::ranges::sort(dumps, {},
                     [](const Moment& each) { return std::pair(-each.number, ranks_of(each.job)); });
   std::set<std::string> here;

@@ -28,7 +28,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr int k_successor_ports = 8;
-constexpr int k_relay_ports = 8;  // of other doors too
+constexpr int k_relay_ports = 8;  // number for other doors too
 constexpr Milliseconds k_refusal_patience{30000};
 constexpr Milliseconds k_kill_margin{5000};   // between the default of the grace and the scheduler's SIGKILL
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back

@@ -23,7 +23,7 @@ namespace ddprun::checkpoints {
 
 namespace {
 
-constexpr Milliseconds k_limit{5000};          // of what the driver waits for
+constexpr Milliseconds k_limit{5000};          // limit of what the driver waits for
 constexpr Milliseconds k_begin_limit{2000};    // the removal of what is newer
 constexpr Milliseconds k_fetch_limit{600000};  // each piece of what is fetched has a limit of its own
 constexpr int k_removal_limit = 60000;         // ms; what is left then, the next ddprun removes

@@ -41,7 +41,7 @@ class CheckpointKeeper {
   const checkpoint::Held& held() const { return held_; }
 
   void when_first_known(std::function<void()> then);  // after five seconds at most
-  void when_settled(std::function<void()> then);      // likewise
+  void when_settled(std::function<void()> then);      // same limit
   // False: parts of the ranks are on their way from other nodes; once they are here, or cannot be had, it
   // calls `then`, and the same call returns true.
   bool begin_attempt(const Begin& begin, std::function<void()> then);
@@ -50,7 +50,7 @@ class CheckpointKeeper {
   void end(bool keep);
 
  private:
-  // What is waited for, with a limit.
+  // Wait for an answer, with a limit.
   struct Waiting {
     explicit Waiting(boost::asio::io_context& context) : limit(context) {}
     boost::asio::steady_timer limit;

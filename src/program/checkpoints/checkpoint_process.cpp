@@ -27,7 +27,7 @@ namespace {
 using Lock = std::unique_lock<std::mutex>;
 
 constexpr unsigned k_hash_threads = 4;
-constexpr std::size_t k_most_ranks = 4096;  // of one agent
+constexpr std::size_t k_most_ranks = 4096;  // ranks of one agent
 constexpr Milliseconds k_look{1000}, k_flush_again{2000}, k_save_wait{3000};
 
 class CheckpointProcess {

@@ -41,7 +41,7 @@ enum class Frame : char {
 struct Begin {
   int attempt = 0, world = 0;
   std::optional<checkpoint::Restore> restore{};
-  std::vector<int> ranks{};  // of this agent's workers
+  std::vector<int> ranks{};  // ranks of this agent's workers
 };
 void describe_begin(rendezvous::Fields& fields, Begin& begin);
 

@@ -97,7 +97,7 @@ void FlushFolder::publish(const Flushing& flushing) const {
   std::map<std::string, std::uint64_t> wanted;
   for (const auto& [rank, manifest] : parts)
     for (const File& file : manifest.files) wanted[file.name] = file.bytes;
-  std::vector<std::string> others;  // of another attempt, or left by a process that was killed
+  std::vector<std::string> others;  // files of another attempt, or left by a process that was killed
   for (const os::StampedFile& file : os::list_own_files(partial)) {
     const auto want = wanted.find(file.name);
     const auto rank = checkpoint::parse_manifest_name(file.name);

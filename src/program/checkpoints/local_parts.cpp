@@ -50,7 +50,7 @@ void LocalParts::notice_once(const std::string& what, const std::string& hint) {
 void LocalParts::look(bool ended) {
   Lock lock(mutex_);
   look_locked(ended);
-  while (used() > limit_ && !seen_.sizes.empty()) {  // by a program that asks for no room
+  while (used() > limit_ && !seen_.sizes.empty()) {  // a program has asked for no room
     auto doomed = checkpoint::steps_to_remove(seen_.sizes, complete_, used() - limit_);
     const Step newest = seen_.sizes.rbegin()->first;
     if (doomed.empty()) doomed = {newest};

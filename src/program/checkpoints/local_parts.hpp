@@ -37,7 +37,8 @@ class LocalParts {
   std::vector<checkpoint::Part> parts() const;
   // Waits until parts() has changed since that version; false where it has not within the limit.
   bool wait_for_change(std::uint64_t& version, Milliseconds limit);
-  std::map<int, checkpoint::Manifest> parts_of(Step step) const;  // by rank, with the hashes that are known
+  std::map<int, checkpoint::Manifest> parts_of(
+      Step step) const;  // parts by rank, with the hashes that are known
   std::optional<checkpoint::Manifest> part(Step step, int rank) const;
   std::string find(Step step, const std::string& name) const;  // path of a file of a part; empty: none
   net::Shards shards();
@@ -66,7 +67,7 @@ class LocalParts {
   using Lock = std::unique_lock<std::mutex>;
   struct Known {
     os::FileStamp stamp;
-    std::string hash;      // of the file with that stamp; empty: not known yet
+    std::string hash;      // hash of the file with that stamp; empty: not known yet
     std::string expected;  // the first one known; empty: none is
   };
   struct ReadManifest {
@@ -74,7 +75,7 @@ class LocalParts {
     std::optional<checkpoint::Manifest> manifest;
   };
   using Place = std::tuple<Step, int, bool>;  // step, rank, replica
-  // What a look finds.
+  // Result of a look.
   struct Seen {
     std::map<Place, checkpoint::Manifest> parts;
     std::map<std::string, Known> known;

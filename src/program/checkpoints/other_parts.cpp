@@ -68,7 +68,7 @@ void OtherParts::copy_replicas() {
     try {
       net::ShardClient::List list = neighbour.get_own_parts(version);
       const int attempt = parts_.attempt();
-      // What it has saved in an attempt before would be taken for what it saves in this one.
+      // Parts that it has saved in an attempt before would be taken for what it saves in this one.
       again = list.attempt < attempt;
       if (!again) version = list.version;
       if (again) list.offers.clear();

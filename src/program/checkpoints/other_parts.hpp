@@ -1,5 +1,5 @@
-// Parts of checkpoints that other agents or the flush folder have: replicas of the neighbour's, and what a
-// worker reads of a step that is not here.
+// Parts of checkpoints that other agents or the flush folder have.
+// They are replicas of the neighbour's parts, and what a worker reads of a step that is not here.
 //
 // What is copied lies in `replicas`, and is a part of this agent's once all its files and its manifest are
 // there.
@@ -38,7 +38,7 @@ class OtherParts {
     checkpoint::Manifest manifest;
     std::vector<staging::Server> servers;  // none: the flush folder
   };
-  using Sources = std::map<int, Source>;  // by rank
+  using Sources = std::map<int, Source>;  // sources by rank
   // A file to copy, of the offer of that number.
   struct Task {
     std::size_t offer = 0;
@@ -64,7 +64,7 @@ class OtherParts {
   TimePoint next_{};  // when the rate permits another piece
   std::optional<checkpoint::Restore> restore_;
   std::map<Step, Sources> sources_;
-  std::set<std::string> busy_;  // what is brought now
+  std::set<std::string> busy_;  // files that are being fetched
   std::map<std::string, LocalParts::Stamps> brought_;
 };
 

@@ -94,7 +94,7 @@ void Endings::explain_by_gpu(std::size_t worker, supervise::Failure& failure) {
     if (!own || fault == nullptr || fault->mark != check::Mark::error) continue;
     failure.because = check::describe(xid, *fault);
     failure.hint = fault->fix;
-    return;  // those that follow are of the first one
+    return;  // others follow from the first one
   }
 }
 

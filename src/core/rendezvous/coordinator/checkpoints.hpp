@@ -1,5 +1,5 @@
-// Checkpoints in the nodes' memory as the coordinator knows them (checkpoint/register.hpp): what each agent
-// is told, and the end of the job while the newest one is being flushed.
+// Checkpoints in the nodes' memory, as the coordinator knows them (checkpoint/register.hpp).
+// It has what each agent is told, and the end of the job while the newest one is being flushed.
 #pragma once
 
 #include <map>
@@ -39,7 +39,7 @@ class Checkpoints {
 
   // ---- the end of the job
 
-  void note_signal(TimePoint now);  // that ends the job
+  void note_signal(TimePoint now);  // signal that ends the job
   void begin_end();
   // Holds the end back if a newer step can be flushed first; the first cause counts. False: it may come.
   bool hold(const supervise::Cause& cause);

@@ -303,7 +303,7 @@ void Coordinator::probe(TimePoint now) {
 }
 
 bool Coordinator::all_answered() {
-  return all_done(answered_,
+  return all_done(agents_.size(), answered_,
                   [this](AgentIndex agent) { return !at(agent).asked || !members_.is_here(agent); });
 }
 

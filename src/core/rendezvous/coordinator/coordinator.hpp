@@ -212,12 +212,6 @@ class Coordinator {
   void send(AgentIndex agent, CoordinatorMessage message);
   CoordinatorSettings settings_;
   State state_ = State::gathering;
-  // Reports whether every agent is done. The first `done` agents stay so and are not looked at again.
-  template <class IsDone>
-  bool all_done(std::size_t& done, const IsDone& is_done) const {
-    while (done < agents_.size() && is_done(AgentIndex{static_cast<int>(done)})) ++done;
-    return done == agents_.size();
-  }
   Membership members_;
   Quorum quorum_;
   std::optional<Gathering> takeover_;                       // under way
@@ -234,7 +228,7 @@ class Coordinator {
   State status_state_ = State::gathering;                            // state that status_since_ is about
   TimePoint alone_due_, status_since_, status_due_;
   slow::SlowWatch slow_;
-  std::optional<slow::SlowRank> slow_due_;  // of which a notice is due
+  std::optional<slow::SlowRank> slow_due_;  // rank whose notice is due
   Checkpoints checkpoints_;
   int probe_rounds_ = 0, connections_ = 0;  // the most at a time to the store of this attempt
   plan::WorldPlan world_;

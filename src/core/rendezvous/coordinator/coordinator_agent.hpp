@@ -31,6 +31,14 @@ struct CoordinatorAgent {
   }
 };
 
+// Reports whether each of so many agents is done. The first `done` agents stay so and are not looked at
+// again.
+template <class IsDone>
+bool all_done(std::size_t agents, std::size_t& done, const IsDone& is_done) {
+  while (done < agents && is_done(AgentIndex{static_cast<int>(done)})) ++done;
+  return done == agents;
+}
+
 // Agents of the lost coordinator that have joined the one that takes over.
 struct Gathering {
   std::vector<Survivor> survivors;  // this process' agent first

@@ -38,7 +38,9 @@ std::vector<int> ranks_running(int world_size, const std::map<int, supervise::Ea
 
 void Coordinator::check_stopped(TimePoint now) {
   if (checkpoints_.holds_end()) return;
-  if (!all_done(stopped_, [this](AgentIndex agent) { return !is_busy(agent) && !is_looking(agent); })) return;
+  if (!all_done(agents_.size(), stopped_,
+                [this](AgentIndex agent) { return !is_busy(agent) && !is_looking(agent); }))
+    return;
   settle_cause();
   job_end_.decided_at = now;
   const bool signalled = final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal;
@@ -213,7 +215,7 @@ void Coordinator::finish(const supervise::Cause& cause) {
 }
 
 bool Coordinator::all_succeeded() {
-  return all_done(succeeded_,
+  return all_done(agents_.size(), succeeded_,
                   [this](AgentIndex agent) { return at(agent).succeeded || !members_.takes_part(agent); });
 }
 

@@ -1,4 +1,5 @@
-// Where other agents get copies from this one: a port, and a thread for each agent that has proved itself.
+// Door at which other agents get copies from this one.
+// It is a port, with a thread for each agent that has proved itself.
 #pragma once
 
 #include <functional>

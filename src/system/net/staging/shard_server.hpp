@@ -18,7 +18,7 @@ namespace ddprun::net {
 
 inline constexpr int k_most_shard_readers = 64;
 
-// What a server passes on; called by several threads.
+// Source of what a server passes on; called by several threads.
 struct Shards {
   struct List {
     std::uint64_t version = 0;

@@ -55,10 +55,11 @@ std::string profile_workers(const status::NodeStatus& node, std::vector<std::str
   for (std::size_t i = 0; i < questions.size(); ++i) {
     const status::WorkerStatus& worker = node.workers[i];
     const auto body = body_of(questions[i]);
-    lines += profile::render_rank(worker.rank, node.host, worker.pid,
-                                  body ? "" : why_unseen(worker, doors[i], questions[i].answer().value_or("")),
-                                  body.value_or("")) +
-             "\n";
+    lines +=
+        profile::render_rank(worker.rank, node.host, worker.pid,
+                             body ? "" : why_unseen(worker, doors[i], questions[i].answer().value_or("")),
+                             body.value_or("")) +
+        "\n";
   }
   return lines;
 }

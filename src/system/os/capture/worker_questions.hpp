@@ -1,4 +1,4 @@
-// Questions to torch's worker servers and ddprun's module inside the workers of this host: profiles, collectives.
+// Profiles and collectives of the workers of this host, asked of the servers inside them.
 // Asked through their doors (worker_inspection.hpp), all at a time, in a child of its own.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace ddprun::os {
 
-// Profiles the workers that run for `duration`. `limit`: bytes of the answer of each. The child's answer is a line
-// of profile::render_rank() for each of them. Throws Error if there can be no child.
+// Profiles the workers that run for `duration`. `limit`: bytes of the answer of each. The child's answer is a
+// line of profile::render_rank() for each of them. Throws Error if there can be no child.
 AnsweringChild profile_workers_in_child(const status::NodeStatus& node, const std::vector<std::string>& doors,
                                         Milliseconds duration, int limit);
 
@@ -23,9 +23,9 @@ inline constexpr Milliseconds k_profile_grace{2500};
 // Reports whether torch's worker server listens in any of them: else there is nothing to ask.
 bool has_collective_traces(const std::vector<std::string>& doors);
 
-// Asks for the flight records, within a second. `ranks`: by door. The answer is for slow::parse_trace(), in Unix
-// time, with the newest `most` entries of each rank. No interpreter takes part. Throws Error if there can be no
-// child.
+// Asks for the flight records, within a second. `ranks`: by door. The answer is for slow::parse_trace(), in
+// Unix time, with the newest `most` entries of each rank. No interpreter takes part. Throws Error if there
+// can be no child.
 AnsweringChild capture_traces_in_child(const std::vector<std::string>& doors, const std::vector<int>& ranks,
                                        std::size_t most);
 
