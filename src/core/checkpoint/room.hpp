@@ -1,4 +1,4 @@
-// Which steps an agent removes, and which parts it copies from its neighbour.
+// Choice of the steps that an agent removes, and of the parts that it copies from its neighbour.
 #pragma once
 
 #include <cstdint>

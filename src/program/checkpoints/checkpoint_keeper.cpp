@@ -22,7 +22,7 @@ namespace ddprun::checkpoints {
 
 namespace {
 
-constexpr Milliseconds k_limit{5000};        // of what the driver waits for
+constexpr Milliseconds k_limit{5000};        // limit of what the driver waits for
 constexpr Milliseconds k_begin_limit{2000};  // the removal of what is newer
 constexpr int k_removal_limit = 60000;       // ms; what is left then, the next ddprun removes
 
@@ -73,22 +73,22 @@ void CheckpointKeeper::finish(Waiting& waiting) {
 }
 
 void CheckpointKeeper::when_first_known(std::function<void()> then) {
-  if (process_ <= 0 || is_known_) return then();
+  if (!is_on() || is_known_) return then();
   wait(first_, std::move(then));
 }
 
 void CheckpointKeeper::when_settled(std::function<void()> then) {
-  if (process_ <= 0) return then();
+  if (!is_on()) return then();
   wait(settled_, std::move(then));
   send(Frame::settle);
 }
 
 void CheckpointKeeper::begin_attempt(int attempt, const std::optional<checkpoint::Restore>& restore,
                                      int world_size) {
-  if (process_ <= 0) return;
+  if (!is_on()) return;
   is_begun_ = false;
   send(Frame::begin, write_record(Begin{attempt, world_size, restore}, describe_begin));
-  for (const TimePoint limit = os::now() + k_begin_limit; process_ > 0 && !is_begun_;) {
+  for (const TimePoint limit = os::now() + k_begin_limit; is_on() && !is_begun_;) {
     if (!os::wait_until_ready(socket_.native_handle(), limit)) return;
     const ssize_t count = ::read(socket_.native_handle(), buffer_.data(), buffer_.size());
     if (count == 0 || (count < 0 && errno != EAGAIN)) return;  // read() notices it

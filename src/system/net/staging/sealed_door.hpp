@@ -1,4 +1,4 @@
-// Where other agents get copies from this one: a port, and a thread for each agent that has proved itself.
+// Door where other agents get copies from this one: a port, and a thread for each that has proved itself.
 #pragma once
 
 #include <functional>
