@@ -1,4 +1,5 @@
-// Part of a step that a rank has saved: the names, lengths and hashes of its files, and how files are named.
+// Manifest of what a rank has saved of a step: the names, lengths and hashes of its files, and how files are
+// named.
 //
 // The manifest is JSON: {"world": 8, "files": {"rank-3.pt": 1000}}, or with hashes
 // {"world": 8, "files": {"rank-3.pt": {"bytes": 1000, "blake2b": "64 hexadecimal digits"}}}.
@@ -38,7 +39,7 @@ std::uint64_t size_of(const Manifest& manifest);
 // only one with a dot in front is ".metadata" of torch.distributed.checkpoint.
 bool is_file_name(std::string_view name);
 std::string step_folder(std::int64_t step);                     // "step-12"
-std::optional<std::int64_t> parse_step(std::string_view name);  // step of such a folder
+std::optional<std::int64_t> parse_step(std::string_view name);  // reads such a name
 std::string manifest_name(int rank);                            // "rank-3.manifest"
 std::optional<int> parse_manifest_name(std::string_view name);
 // Returns the rank in "rank-3" or "rank-3.bin": a part that is one file, of a program that writes no

@@ -41,16 +41,15 @@ class CheckpointKeeper {
   const checkpoint::Held& held() const { return held_; }
 
   void when_first_known(std::function<void()> then);  // after five seconds at most
-  void when_settled(std::function<void()> then);      // same limit
-  // False: parts of the ranks are on their way from other nodes; once they are here, or cannot be had, it
-  // calls `then`, and the same call returns true.
-  bool begin_attempt(const Begin& begin, std::function<void()> then);
+  void when_settled(std::function<void()> then);      // after five seconds at most, too
+  void begin_attempt(int attempt, const std::optional<checkpoint::Restore>& restore, int world_size);
   void take(const checkpoint::Order& order);
   // Waits until the folder is removed; with `keep` it stays for the job's next ddprun on this host.
   void end(bool keep);
 
  private:
-  // Wait for an answer, with a limit.
+  bool is_on() const { return process_ > 0 && !folder_.empty(); }
+  // Event that is waited for, with a limit.
   struct Waiting {
     explicit Waiting(boost::asio::io_context& context) : limit(context) {}
     boost::asio::steady_timer limit;

@@ -27,8 +27,7 @@ namespace {
 using Lock = std::unique_lock<std::mutex>;
 
 constexpr unsigned k_hash_threads = 4;
-constexpr std::size_t k_most_ranks = 4096;  // ranks of one agent
-constexpr Milliseconds k_look{1000}, k_flush_again{2000}, k_save_wait{3000};
+constexpr Milliseconds k_look{1000}, k_flush_again{2000};
 
 class CheckpointProcess {
  public:
@@ -41,19 +40,17 @@ class CheckpointProcess {
         flush_(settings.flush),
         parts_(folder_.path(), settings.memory,
                [this](const std::string& what, const std::string& hint) { notice(what, hint); }),
-        others_(parts_, flush_, settings.launch_key, settings.rate),
-        shards_(parts_.shards()),
-        requests_{[this](const void* from, const std::string& line) { return answer(from, line); },
-                  [this](const void* from) { parts_.release(from); }} {}
+        others_(parts_, flush_, settings.launch_key, settings.rate) {}
 
   [[noreturn]] void run() {
-    bool keep = settings_.keep;
+    bool keep = settings_.keep, usable = false;
     try {
       folder_.open(settings_.keep);
       for (const char* name : {"/replicas", "/removed"}) os::make_step_folder(folder_.path() + name);
       os::remove_below(folder_.path() + "/removed", false);
       listener_ = listen_for_workers(folder_.path() + "/.socket");
       start_threads();
+      usable = true;
     } catch (const Error& error) {
       notice(fmt::format("checkpoints are not kept in memory: {}", error.what()), error.hint());
       tell(Frame::known, "off");
@@ -64,10 +61,11 @@ class CheckpointProcess {
       received.append(buffer.data(), static_cast<std::size_t>(count));
       while (const auto frame = event_loop::take_child_frame(received)) {
         if (static_cast<Frame>(frame->kind) == Frame::end) keep = !frame->text.empty();
-        take(static_cast<Frame>(frame->kind), frame->text);
+        if (usable) take(static_cast<Frame>(frame->kind), frame->text);
       }
     }
-    if (keep) parts_.begin_attempt(0, newest_step(), 0);  // no names for others' files, nothing unfinished
+    if (keep && usable)
+      parts_.begin_attempt(0, newest_step(), 0);  // no names for others' files, nothing unfinished
     folder_.leave(keep);
     ::_exit(0);
   }
@@ -81,11 +79,16 @@ class CheckpointProcess {
   void start_threads() {
     const unsigned hashers = std::clamp(std::thread::hardware_concurrency() / 2, 1U, k_hash_threads);
     for (unsigned i = 0; i < hashers; ++i) start([this] { parts_.hash_files(); });
-    if (door_ >= 0) start([this] { net::serve_shards(door_, {settings_.launch_key, secret_}, shards_); });
-    start([this] { serve_workers(listener_, requests_); });
+    if (door_ >= 0) start([this] { net::serve_shards(door_, {settings_.launch_key, secret_}, parts_); });
+    start([this] {
+      serve_workers(listener_, [this](const void* from, const std::string* line) {
+        return line != nullptr ? answer(from, *line) : (parts_.release(from), "");
+      });
+    });
     start([this] { others_.copy_replicas(); });
     start([this] { flush(); });
     start([this] { look(); });
+    start([this] { tell_known(); });
   }
 
   void tell(Frame kind, std::string_view text = {}) {
@@ -152,19 +155,23 @@ class CheckpointProcess {
     changed_.notify_all();
   }
 
-  // Looks at the folder each second, and tells each change.
-  [[noreturn]] void look() {
+  void tell_known() {
     parts_.look();
     parts_.wait_until_hashed();
-    tell_held();
     {
       Lock lock(mutex_);
       changed_.wait(lock, [this] { return flush_seen_; });
     }
     tell_held();
     tell(Frame::known);
-    for (std::uint64_t version = 0;; tell_held())
-      if (!parts_.wait_for_change(version, k_look)) parts_.look();
+  }
+
+  // Looks at the folder each second, and tells each change.
+  [[noreturn]] void look() {
+    for (std::uint64_t version = 0;; tell_held()) {
+      const std::uint64_t before = std::exchange(version, parts_.own_parts(version, k_look).version);
+      if (before == version) parts_.look();
+    }
   }
 
   // ---- requests of workers
@@ -178,7 +185,7 @@ class CheckpointProcess {
         return *value;
       };
       if (words[0] == "room" && words.size() == 2) {
-        const std::string why = parts_.reserve(from, static_cast<std::uint64_t>(number(1)), k_save_wait);
+        const std::string why = parts_.reserve(from, static_cast<std::uint64_t>(number(1)));
         return why.empty() ? "ok" : "no " + why;
       }
       if (words[0] == "saved" && words.size() == 3) {
@@ -213,7 +220,7 @@ class CheckpointProcess {
       const checkpoint::Order order = order_;
       const std::vector<int> ranks = unflushed();
       lock.unlock();
-      const std::string why = ranks.empty() ? publish(order) : write(order, ranks, attempt);
+      const std::string why = ranks.empty() ? publish(*order.publish) : write(order, ranks, attempt);
       tell_held();
       if (!why.empty() && noticed_flush_.insert(why).second)
         notice(fmt::format("a checkpoint is not written to {}: {}", printable(settings_.flush), why), "");
@@ -225,8 +232,8 @@ class CheckpointProcess {
   void note_published() {
     const auto newest = settings_.flush.empty() ? std::nullopt : flush_.newest();
     const Lock lock(mutex_);
-    held_.published = newest ? std::optional(newest->step) : std::nullopt;
-    held_.published_world = newest ? newest->world : 0;
+    held_.published = newest ? std::optional(newest->first) : std::nullopt;
+    held_.published_world = newest ? newest->second : 0;
     flush_seen_ = true;
     changed_.notify_all();
   }
@@ -248,13 +255,10 @@ class CheckpointProcess {
   std::string write(const checkpoint::Order& order, const std::vector<int>& ranks, int attempt) {
     try {
       for (const int rank : ranks) {
-        flush_.write({*order.flush, order.flush_attempt}, rank, parts_);
+        flush_.write(*order.flush, rank, order.flush_world, parts_);
         const Lock lock(mutex_);
         if (held_.attempt != attempt) return {};
-        if (held_.flushed != order.flush || held_.flushed_attempt != order.flush_attempt)
-          held_.flushed_ranks.clear();
-        held_.flushed = order.flush;
-        held_.flushed_attempt = order.flush_attempt;
+        if (std::exchange(held_.flushed, order.flush) != order.flush) held_.flushed_ranks.clear();
         held_.flushed_ranks.push_back(rank);
         std::ranges::sort(held_.flushed_ranks);
       }
@@ -281,8 +285,6 @@ class CheckpointProcess {
   FlushFolder flush_;
   LocalParts parts_;
   OtherParts others_;
-  net::Shards shards_;
-  WorkerRequests requests_;
   std::mutex mutex_, telling_;
   std::condition_variable changed_;
   checkpoint::Held held_, told_;

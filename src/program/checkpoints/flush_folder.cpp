@@ -17,11 +17,8 @@ namespace ddprun::checkpoints {
 
 namespace {
 
-using checkpoint::File;
-using checkpoint::Manifest;
-
-std::string partial_folder(const std::string& path, const FlushFolder::Flushing& flushing) {
-  return fmt::format("{}/.{}-{}.partial", path, checkpoint::step_folder(flushing.step), flushing.attempt);
+std::string partial_folder(const std::string& path, Step step) {
+  return fmt::format("{}/.{}.partial", path, checkpoint::step_folder(step));
 }
 
 std::optional<Manifest> read_rank(const std::string& folder, int rank) {
@@ -45,8 +42,7 @@ std::map<int, Manifest> read_all(const std::string& folder) {
   return parts;
 }
 
-net::ShardClient::Got copy_file(const std::string& from, const File& file, const std::string& folder,
-                                bool durable) {
+std::string copy_file(const std::string& from, const File& file, const std::string& folder, bool durable) {
   const os::OpenedOwnFile opened = os::open_own_file(from);
   if (!opened.file || opened.stamp.bytes != file.bytes)
     throw Error(fmt::format("{} is missing or has another length", printable(from)));
@@ -54,19 +50,20 @@ net::ShardClient::Got copy_file(const std::string& from, const File& file, const
   const auto hash = os::read_hashed(opened, [&](std::string_view part) { return target.write(part), true; });
   if (!hash || (!file.blake2b.empty() && *hash != file.blake2b))
     throw Error(printable(from) + " does not match its hash");
-  return {*hash, target.finish(durable)};
+  target.finish(durable);
+  return *hash;
 }
 
 }  // namespace
 
-std::optional<FlushFolder::Published> FlushFolder::newest() const {
+std::optional<std::pair<Step, int>> FlushFolder::newest() const {
   std::vector<Step> steps;
   for (const std::string& name : os::list_folder(path_))
     if (const auto step = checkpoint::parse_step(name)) steps.push_back(*step);
   std::ranges::sort(steps, std::greater());
   for (const Step step : steps)
     if (const auto first = read_rank(path_ + "/" + checkpoint::step_folder(step), 0))
-      return Published{step, first->world};
+      return std::pair(step, first->world);
   return std::nullopt;
 }
 
@@ -74,18 +71,18 @@ std::map<int, Manifest> FlushFolder::parts_of(Step step) const {
   return path_.empty() ? std::map<int, Manifest>() : read_all(path_ + "/" + checkpoint::step_folder(step));
 }
 
-void FlushFolder::write(const Flushing& flushing, int rank, LocalParts& parts) const {
-  const Step step = flushing.step;
-  const std::string folder = partial_folder(path_, flushing);
-  auto manifest = parts.part(step, rank);
-  if (!manifest) throw Error(fmt::format("step {} of rank {} is not here any more", step, rank));
+void FlushFolder::write(Step step, int rank, int world, LocalParts& parts) const {
+  const std::string folder = partial_folder(path_, step);
+  auto known = parts.parts_of(step);
+  Manifest& manifest = known[rank];
+  if (manifest.world != world)
+    throw Error(fmt::format("step {} of rank {} is not here any more", step, rank));
   os::make_private_folder(path_);
   if (const int error = os::make_step_folder(folder); error != 0)
     throw os::system_failure("cannot create " + printable(folder), error);
-  for (File& file : manifest->files)
-    file.blake2b = copy_file(parts.find(step, file.name), file, folder, true).hash;
+  for (File& file : manifest.files) file.blake2b = copy_file(parts.find(step, file.name), file, folder, true);
   os::NewFile text(folder, checkpoint::manifest_name(rank));
-  text.write(checkpoint::render(*manifest));
+  text.write(checkpoint::render(manifest));
   text.finish(true);
   os::sync_folder(folder);
 }
@@ -97,7 +94,7 @@ void FlushFolder::publish(const Flushing& flushing) const {
   std::map<std::string, std::uint64_t> wanted;
   for (const auto& [rank, manifest] : parts)
     for (const File& file : manifest.files) wanted[file.name] = file.bytes;
-  std::vector<std::string> others;  // files of another attempt, or left by a process that was killed
+  std::vector<std::string> others;  // files of another attempt, or of a process that was killed
   for (const os::StampedFile& file : os::list_own_files(partial)) {
     const auto want = wanted.find(file.name);
     const auto rank = checkpoint::parse_manifest_name(file.name);
@@ -116,7 +113,7 @@ void FlushFolder::publish(const Flushing& flushing) const {
     if (name.starts_with(".step-") && name.ends_with(".partial")) os::remove_below(path_ + "/" + name, true);
 }
 
-net::ShardClient::Got FlushFolder::copy(Step step, const File& file, const std::string& folder) const {
+std::string FlushFolder::copy(Step step, const File& file, const std::string& folder) const {
   return copy_file(fmt::format("{}/{}/{}", path_, checkpoint::step_folder(step), file.name), file, folder,
                    false);
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "checkpoints/local_parts.hpp"
-#include "net/staging/shard_client.hpp"
 
 namespace ddprun::checkpoints {
 
@@ -18,23 +17,15 @@ class FlushFolder {
  public:
   explicit FlushFolder(std::string path) : path_(std::move(path)) {}
 
-  struct Published {
-    Step step = 0;
-    int world = 0;
-  };
-  struct Flushing {
-    Step step = 0;
-    int attempt = 0;
-  };
-  std::optional<Published> newest() const;  // complete step
+  std::optional<std::pair<Step, int>> newest() const;  // complete step, and its world
   // The parts of a complete step, by rank. Only what this user has written and no other can change.
-  std::map<int, checkpoint::Manifest> parts_of(Step step) const;
+  std::map<int, Manifest> parts_of(Step step) const;
   // These throw Error.
   // Writes a rank's part, its manifest last, with hashes.
-  void write(const Flushing& flushing, int rank, LocalParts& parts) const;
-  void publish(const Flushing& flushing) const;
-  // Copies a file of a complete step into a folder. Returns its hash and stamp.
-  net::ShardClient::Got copy(Step step, const checkpoint::File& file, const std::string& folder) const;
+  void write(Step step, int rank, int world, LocalParts& parts) const;
+  void publish(Step step) const;
+  // Copies a file of a complete step into a folder. Returns its hash.
+  std::string copy(Step step, const File& file, const std::string& folder) const;
 
  private:
   std::string path_;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <numeric>
+#include <filesystem>
 #include <thread>
 
 #include "base/error.hpp"
@@ -19,16 +19,17 @@ namespace ddprun::checkpoints {
 
 namespace {
 
-using checkpoint::File;
-using checkpoint::Manifest;
-using checkpoint::Part;
+constexpr std::int64_t k_lone_age = 300;   // ms; a manifest follows at once, where one does
+constexpr Milliseconds k_room_wait{3000};  // for an order that says what may go
 
-constexpr std::int64_t k_lone_age = 300;  // ms; a manifest follows at once, where one does
-
+// Does nothing where there is no room: the next look tries again.
 void write_manifest(const std::string& folder, int rank, const Manifest& manifest) {
-  os::NewFile file(folder, checkpoint::manifest_name(rank));
-  file.write(checkpoint::render(manifest));
-  file.finish(false);
+  try {
+    os::NewFile file(folder, checkpoint::manifest_name(rank));
+    file.write(checkpoint::render(manifest));
+    file.finish(false);
+  } catch (const Error&) {
+  }
 }
 
 bool is_hashed(const Manifest& manifest) {
@@ -41,8 +42,8 @@ std::string LocalParts::step_path(Step step, bool replica) const {
   return folder_ + (replica ? "/replicas/" : "/") + checkpoint::step_folder(step);
 }
 
-void LocalParts::notice_once(const std::string& what, const std::string& hint) {
-  if (noticed_.insert(what).second) notice_(what, hint);
+void LocalParts::notice_once(const std::string& mark, const std::string& what, const std::string& hint) {
+  if (noticed_.insert(mark).second) notice_(what, hint);
 }
 
 // ---- what is there
@@ -66,13 +67,14 @@ void LocalParts::look(bool ended) {
 void LocalParts::look_locked(bool ended) {
   Seen seen;
   if (!os::is_private_folder(folder_))
-    notice_once(printable(folder_) + " is not this user's alone any more; its checkpoints are not used");
+    notice_once(folder_,
+                printable(folder_) + " is not this user's alone any more; its checkpoints are not used");
   else
     for (const bool replica : {false, true})
       for (const std::string& name : os::list_folder(folder_ + (replica ? "/replicas" : "")))
         if (const auto step = checkpoint::parse_step(name)) look_at_step(seen, *step, replica, ended);
   seen_ = std::move(seen);
-  std::vector<Part> parts;
+  std::vector<checkpoint::Part> parts;
   for (const auto& [place, manifest] : seen_.parts) {
     const auto& [step, rank, replica] = place;
     parts.push_back({step, rank, manifest.world, checkpoint::size_of(manifest), replica});
@@ -86,32 +88,20 @@ void LocalParts::look_locked(bool ended) {
 void LocalParts::look_at_step(Seen& seen, Step step, bool replica, bool ended) {
   const std::string folder = step_path(step, replica);
   std::vector<os::StampedFile> files = os::list_own_files(folder);
-  if (!replica) {
-    write_lone_manifests(step, files, ended);
-    files = os::list_own_files(folder);
-  }
-  Stamps stamps;
-  for (const os::StampedFile& file : files) stamps.emplace(file.name, file.stamp);
+  if (!replica && write_lone_manifests(folder, files, ended)) files = os::list_own_files(folder);
   std::set<std::string_view> whole;  // files of complete parts
   for (const os::StampedFile& file : files) {
     const auto rank = checkpoint::parse_manifest_name(file.name);
     if (!rank) continue;
-    read_manifest(seen, folder, file);
-    const auto& read = seen.manifests[folder + "/" + file.name].manifest;
+    const std::optional<Manifest>& read = read_manifest(seen, folder, file);
     if (!read || *rank >= read->world) continue;
     Manifest manifest = *read;
-    const State state = check_part(seen, folder, manifest, stamps);
+    const State state = check_part(seen, folder, manifest, files);
     if (state == State::damaged) discard(step, *rank, replica, manifest, seen);
-    if (state == State::unchecked || state == State::right)
-      for (const File& each : read->files) whole.insert(each.name);
-    if (state != State::right) continue;
-    if (!replica && is_hashed(manifest) && !is_hashed(*read)) {
-      try {
-        write_manifest(folder, *rank, manifest);
-      } catch (const Error&) {  // no room: the next process would hash it anew
-      }
-    }
-    seen.parts.emplace(Place{step, *rank, replica}, std::move(manifest));
+    if (state < State::unchecked) continue;
+    for (const File& each : read->files) whole.insert(each.name);
+    if (!replica && is_hashed(manifest) && !is_hashed(*read)) write_manifest(folder, *rank, manifest);
+    if (state == State::right) seen.parts.emplace(Place{step, *rank, replica}, std::move(manifest));
   }
   for (const os::StampedFile& file : files) {
     if (!seen.inodes.insert(file.stamp.inode).second) continue;
@@ -120,99 +110,77 @@ void LocalParts::look_at_step(Seen& seen, Step step, bool replica, bool ended) {
   }
 }
 
-void LocalParts::write_lone_manifests(Step step, const std::vector<os::StampedFile>& files,
+bool LocalParts::write_lone_manifests(const std::string& folder, const std::vector<os::StampedFile>& files,
                                       bool ended) const {
+  bool wrote = false;
   for (const os::StampedFile& file : files) {
     const auto rank = checkpoint::parse_lone_file(file.name);
     const bool settled = ended || os::unix_milliseconds() - file.stamp.changed / 1000000 > k_lone_age;
-    const std::string folder = step_path(step, false);
     if (!rank || *rank >= world_ || !settled || handed_over_.contains(folder + "/" + file.name)) continue;
-    if (std::ranges::any_of(files, [&](const os::StampedFile& each) {
-          return each.name == checkpoint::manifest_name(*rank);
-        }))
-      continue;
-    try {
-      write_manifest(folder, *rank, {world_, {{file.name, file.stamp.bytes}}});
-    } catch (const Error&) {  // no room: the next look tries again
-    }
+    if (std::ranges::count(files, checkpoint::manifest_name(*rank), &os::StampedFile::name) > 0) continue;
+    write_manifest(folder, *rank, {world_, {{file.name, file.stamp.bytes}}});
+    wrote = true;
   }
+  return wrote;
 }
 
-void LocalParts::read_manifest(Seen& seen, const std::string& folder, const os::StampedFile& file) {
+const std::optional<Manifest>& LocalParts::read_manifest(Seen& seen, const std::string& folder,
+                                                         const os::StampedFile& file) {
   const std::string path = folder + "/" + file.name;
   const auto known = seen_.manifests.find(path);
   if (known != seen_.manifests.end() && known->second.stamp == file.stamp)
-    return void(seen.manifests.emplace(path, known->second));
+    return seen.manifests.emplace(path, std::move(known->second)).first->second.manifest;
   ReadManifest read{file.stamp, {}};
   try {
     const auto text = os::read_own_file(path, checkpoint::k_longest_manifest);
     if (text) read.manifest = checkpoint::parse_manifest(*text);
   } catch (const Error& error) {
-    notice_once(fmt::format("{} is not used: {}", printable(path), error.what()));
+    notice_once(path, fmt::format("{} is not used: {}", printable(path), error.what()));
   }
   // Saved once more: what was known of its files is of others.
   for (const File& each : read.manifest ? read.manifest->files : std::vector<File>())
     if (each.blake2b.empty()) seen_.known.erase(folder + "/" + each.name);
-  seen.manifests.emplace(path, std::move(read));
+  return seen.manifests.emplace(path, std::move(read)).first->second.manifest;
 }
 
 // Fills in the hashes that are known.
 LocalParts::State LocalParts::check_part(Seen& seen, const std::string& folder, Manifest& manifest,
-                                         const Stamps& files) {
+                                         const std::vector<os::StampedFile>& files) {
   State worst = State::right;
   for (File& file : manifest.files) {
-    const auto found = files.find(file.name);
-    if (found == files.end() || found->second.bytes != file.bytes) return State::missing;
+    const auto found = std::ranges::lower_bound(files, file.name, {}, &os::StampedFile::name);
+    if (found == files.end() || found->name != file.name || found->stamp.bytes != file.bytes)
+      return State::missing;
     const std::string path = folder + "/" + file.name;
-    Known& known = seen.known[path];
-    if (const auto before = seen_.known.find(path); before != seen_.known.end()) known = before->second;
+    Known& known = seen.known[path] = seen_.known[path];
     if (!file.blake2b.empty()) known.expected = file.blake2b;
-    const State state = check_file(known, path, found->second);
+    if (known.stamp != found->stamp) known.hash.clear();
+    if (known.hash.empty() && queued_.insert(path).second) {
+      queue_.push_back(path);
+      to_hash_.notify_one();
+    }
+    if (known.expected.empty()) known.expected = known.hash;
     file.blake2b = known.expected;
-    if (state == State::damaged || worst == State::right) worst = state;
+    const bool unchecked = known.hash.empty() && !known.expected.empty();
+    worst = std::min(worst, known.damaged() ? State::damaged : unchecked ? State::unchecked : State::right);
   }
   return worst;
 }
 
-LocalParts::State LocalParts::check_file(Known& known, const std::string& path, const os::FileStamp& stamp) {
-  if (known.hash.empty() || known.stamp != stamp) {
-    known.hash.clear();
-    if (queued_.insert(path).second) queue_.push_back(path);
-    to_hash_.notify_one();
-    return known.expected.empty() ? State::right : State::unchecked;
-  }
-  if (known.expected.empty()) known.expected = known.hash;
-  return known.expected == known.hash ? State::right : State::damaged;
-}
-
 void LocalParts::discard(Step step, int rank, bool replica, const Manifest& manifest, const Seen& seen) {
-  const std::string folder = step_path(step, replica) + "/";
-  ::unlink((folder + checkpoint::manifest_name(rank)).c_str());
-  for (const File& file : manifest.files) {
-    const auto known = seen.known.find(folder + file.name);
-    if (known != seen.known.end() && !known->second.hash.empty() &&
-        known->second.hash != known->second.expected)
-      ::unlink((folder + file.name).c_str());
-  }
-  notice_once(fmt::format("the {} of step {} of rank {} does not match its hash and is not used",
+  const std::string folder = step_path(step, replica) + "/", name = checkpoint::manifest_name(rank);
+  ::unlink((folder + name).c_str());
+  for (const File& file : manifest.files)
+    if (const auto known = seen.known.find(folder + file.name); known != seen.known.end())
+      if (known->second.damaged()) ::unlink(known->first.c_str());
+  notice_once(folder + name,
+              fmt::format("the {} of step {} of rank {} does not match its hash and is not used",
                           replica ? "replica" : "checkpoint", step, rank));
 }
 
-std::vector<Part> LocalParts::parts() const {
+std::vector<checkpoint::Part> LocalParts::parts() const {
   const Lock lock(mutex_);
   return parts_;
-}
-
-bool LocalParts::wait_for_change(std::uint64_t& version, Milliseconds limit) {
-  Lock lock(mutex_);
-  const bool changed = changed_.wait_for(lock, limit, [&] { return version_ != version; });
-  version = version_;
-  return changed;
-}
-
-int LocalParts::attempt() const {
-  const Lock lock(mutex_);
-  return attempt_;
 }
 
 std::map<int, Manifest> LocalParts::parts_of(Step step) const {
@@ -223,19 +191,29 @@ std::map<int, Manifest> LocalParts::parts_of(Step step) const {
   return parts;
 }
 
-std::optional<Manifest> LocalParts::part(Step step, int rank) const {
-  auto parts = parts_of(step);
-  const auto found = parts.find(rank);
-  return found == parts.end() ? std::nullopt : std::optional(std::move(found->second));
+LocalParts::List LocalParts::own_parts(std::uint64_t known, Milliseconds limit) {
+  Lock lock(mutex_);
+  changed_.wait_for(lock, limit, [&] { return version_ != known; });
+  List list{version_, {}, attempt_};
+  for (const auto& [place, manifest] : seen_.parts)
+    if (!std::get<bool>(place))
+      list.offers.push_back({std::get<Step>(place), std::get<int>(place), manifest});
+  return list;
 }
 
-std::string LocalParts::find(Step step, const std::string& name) const {
+std::vector<Offer> LocalParts::offers_of(Step step) {
+  std::vector<Offer> offers;
+  for (const auto& [rank, manifest] : parts_of(step)) offers.push_back({step, rank, manifest});
+  return offers;
+}
+
+std::string LocalParts::find(Step step, const std::string& name) {
   const Lock lock(mutex_);
-  for (const auto& [place, manifest] : seen_.parts) {
-    if (std::get<Step>(place) != step) continue;
-    if (std::ranges::find(manifest.files, name, &File::name) != manifest.files.end())
+  const std::string own = step_path(step, false) + "/" + name;
+  if (handed_over_.contains(own) && ::access(own.c_str(), F_OK) == 0) return own;
+  for (const auto& [place, manifest] : seen_.parts)
+    if (std::get<Step>(place) == step && std::ranges::count(manifest.files, name, &File::name) > 0)
       return step_path(step, std::get<bool>(place)) + "/" + name;
-  }
   return {};
 }
 
@@ -268,39 +246,18 @@ void LocalParts::wait_until_hashed() {
 
 std::optional<std::string> LocalParts::hash(const std::string& path, bool again, Milliseconds limit) {
   Lock lock(mutex_);
-  if (const auto known = seen_.known.find(path); again && known != seen_.known.end()) {
+  auto known = seen_.known.find(path);
+  if (again && known != seen_.known.end()) {
     known->second.hash.clear();
     look_locked();
   }
-  const auto is_known = [&] {
-    const auto known = seen_.known.find(path);
+  const bool found = changed_.wait_for(lock, limit, [&] {
+    known = seen_.known.find(path);
     return known == seen_.known.end() || !known->second.hash.empty();
-  };
-  if (!changed_.wait_for(lock, limit, is_known)) return "";
-  const auto known = seen_.known.find(path);
-  if (known == seen_.known.end() || known->second.hash != known->second.expected) return std::nullopt;
+  });
+  if (!found) return "";
+  if (known == seen_.known.end() || known->second.damaged()) return std::nullopt;
   return known->second.hash;
-}
-
-net::Shards::List LocalParts::own_parts(std::uint64_t known, Milliseconds limit) {
-  Lock lock(mutex_);
-  changed_.wait_for(lock, limit, [&] { return version_ != known; });
-  std::vector<checkpoint::Offer> offers;
-  for (const auto& [place, manifest] : seen_.parts)
-    if (!std::get<bool>(place)) offers.push_back({std::get<Step>(place), std::get<int>(place), manifest});
-  return {version_, checkpoint::encode(offers), attempt_};
-}
-
-net::Shards LocalParts::shards() {
-  return {
-      [this](std::uint64_t known, Milliseconds limit) { return own_parts(known, limit); },
-      [this](Step step) {
-        std::vector<checkpoint::Offer> offers;
-        for (auto& [rank, manifest] : parts_of(step)) offers.push_back({step, rank, manifest});
-        return checkpoint::encode(offers);
-      },
-      [this](Step step, const std::string& name) { return find(step, name); },
-      [this](const std::string& path, bool again, Milliseconds limit) { return hash(path, again, limit); }};
 }
 
 // ---- what goes
@@ -309,7 +266,7 @@ void LocalParts::remove(const std::vector<Step>& steps, Lock& lock, bool wait) {
   std::vector<std::string> gone;
   std::uint64_t bytes = 0;
   for (const Step step : steps) {
-    bytes += seen_.sizes[step];
+    if (const auto size = seen_.sizes.find(step); size != seen_.sizes.end()) bytes += size->second;
     for (const bool replica : {false, true}) {
       const std::string path = fmt::format("{}/removed/{}", folder_, ++removals_);
       if (::rename(step_path(step, replica).c_str(), path.c_str()) == 0) gone.push_back(path);
@@ -336,19 +293,18 @@ void LocalParts::begin_attempt(int attempt, std::optional<Step> step, int world)
   world_ = world;
   for (const std::string& path : handed_over_) ::unlink(path.c_str());
   handed_over_.clear();
-  look_locked();
-  std::vector<Step> newer;
-  for (const auto& [each, size] : seen_.sizes)
-    if (!step || each > *step) newer.push_back(each);
-  for (const std::string& name : os::list_folder(folder_)) {
-    const auto each = checkpoint::parse_step(name);
-    if (each && (!step || *each > *step) && !seen_.sizes.contains(*each)) newer.push_back(*each);
-    if (!each || std::ranges::find(newer, *each) != newer.end()) continue;
-    for (const os::StampedFile& file : os::list_own_files(folder_ + "/" + name))
-      if (file.name.starts_with('.') && !checkpoint::is_file_name(file.name))
-        ::unlink(fmt::format("{}/{}/{}", folder_, name, file.name).c_str());
+  std::set<Step> newer;
+  for (const bool replica : {false, true}) {
+    for (const std::string& name : os::list_folder(folder_ + (replica ? "/replicas" : ""))) {
+      const auto each = checkpoint::parse_step(name);
+      if (each && (!step || *each > *step)) newer.insert(*each);
+      if (!each || newer.contains(*each) || replica) continue;
+      for (const os::StampedFile& file : os::list_own_files(folder_ + "/" + name))
+        if (file.name.starts_with('.') && !checkpoint::is_file_name(file.name))
+          ::unlink(fmt::format("{}/{}/{}", folder_, name, file.name).c_str());
+    }
   }
-  remove(newer, lock, false);
+  remove({newer.begin(), newer.end()}, lock, false);
 }
 
 void LocalParts::keep_complete(const std::vector<Step>& steps) {
@@ -358,42 +314,36 @@ void LocalParts::keep_complete(const std::vector<Step>& steps) {
   changed_.notify_all();
 }
 
-std::vector<Step> LocalParts::complete() const {
-  const Lock lock(mutex_);
-  return complete_;
-}
-
 // ---- room
 
 // Counts what is written under a reservation once.
 std::uint64_t LocalParts::used() const {
-  const std::uint64_t reserved =
-      std::accumulate(reserved_.begin(), reserved_.end(), std::uint64_t{0},
-                      [](std::uint64_t sum, const auto& each) { return sum + each.second; });
-  return seen_.complete + removing_ + std::max(seen_.other, other_before_ + reserved);
+  std::uint64_t reserved = other_before_;
+  for (const auto& [owner, bytes] : reserved_) reserved += bytes;
+  return seen_.complete + removing_ + std::max(seen_.other, reserved);
 }
 
-std::string LocalParts::reserve(const void* owner, std::uint64_t bytes, Milliseconds wait) {
+std::string LocalParts::reserve(const void* owner, std::uint64_t bytes) {
   Lock lock(mutex_);
   reserved_.erase(owner);
-  for (const TimePoint limit = os::now() + wait;;) {
+  for (const TimePoint limit = os::now() + k_room_wait;;) {
     look_locked();
     if (reserved_.empty()) other_before_ = seen_.other;
-    const std::uint64_t all = used() + bytes, free = os::free_bytes(folder_);
+    std::error_code ignored;
+    const std::uint64_t all = used() + bytes, free = std::filesystem::space(folder_, ignored).available;
     if (all <= limit_ && bytes <= free) return reserved_.emplace(owner, bytes), "";
-    const std::uint64_t missing = std::max(all > limit_ ? all - limit_ : 0, bytes > free ? bytes - free : 0);
+    const std::uint64_t missing = std::max(all - std::min(limit_, all), bytes - std::min(free, bytes));
     const auto doomed = checkpoint::steps_to_remove(seen_.sizes, complete_, missing);
-    if (!doomed.empty()) {
-      remove(doomed, lock, true);
-      continue;
-    }
+    remove(doomed, lock, true);
+    if (!doomed.empty()) continue;
     const bool may_change = bytes <= limit_ && (!seen_.sizes.empty() || removing_ > 0);
     if (may_change && changed_.wait_until(lock, limit) == std::cv_status::no_timeout) continue;
-    const std::string why = fmt::format(
-        "{} do not fit: {} of {} are in use{}", facts::describe_bytes(bytes), facts::describe_bytes(used()),
-        facts::describe_bytes(limit_),
-        bytes > free ? fmt::format(", {} has {} free", printable(folder_), facts::describe_bytes(free)) : "");
-    tell_no_room(why);
+    const std::string why = fmt::format("{} do not fit: {} of {} are in use, the file system has {} free",
+                                        facts::describe_bytes(bytes), facts::describe_bytes(all - bytes),
+                                        facts::describe_bytes(limit_), facts::describe_bytes(free));
+    notice_once("room", "a checkpoint is not kept in memory: " + why,
+                "--checkpoint-memory and the file system of --checkpoint-folder need room for three steps of "
+                "this node and of the node whose replicas it keeps");
     return why;
   }
 }
@@ -413,13 +363,23 @@ void LocalParts::release(const void* owner) {
 
 // ---- parts of others
 
-void LocalParts::add_replica(int attempt, const checkpoint::Offer& part, const Stamps& stamps) {
+std::vector<Offer> LocalParts::missing(const List& neighbour) const {
+  const Lock lock(mutex_);
+  // Parts that it has saved in an attempt before would be taken for those of this one.
+  if (neighbour.attempt < attempt_) return {};
+  return checkpoint::parts_to_copy(neighbour.offers, parts_, complete_);
+}
+
+void LocalParts::add_replica(int attempt, const Offer& part) {
   const Lock lock(mutex_);
   if (attempt != attempt_) return;
   const std::string folder = step_path(part.step, true);
-  for (const File& file : part.manifest.files)
-    if (const auto found = stamps.find(file.name); found != stamps.end())
-      seen_.known[folder + "/" + file.name] = {found->second, file.blake2b, file.blake2b};
+  const auto files = os::list_own_files(folder);
+  for (const File& file : part.manifest.files) {
+    const auto found = std::ranges::find(files, file.name, &os::StampedFile::name);
+    if (found == files.end()) return;  // another worker gets it later
+    seen_.known[folder + "/" + file.name] = {found->stamp, file.blake2b, file.blake2b};
+  }
   write_manifest(folder, part.rank, part.manifest);
   look_locked();
 }
@@ -428,16 +388,11 @@ void LocalParts::hand_over(Step step, const std::string& name, const std::string
   const Lock lock(mutex_);
   const std::string folder = step_path(step, false), path = folder + "/" + name;
   if (file == path) return;
-  int error = os::make_step_folder(folder);
+  os::make_step_folder(folder);
   handed_over_.insert(path);
-  if (error == 0) error = os::link_own_file(file, folder, name);
-  if (error != 0) throw os::system_failure("cannot create " + printable(path), error);
-}
-
-bool LocalParts::has_handed_over(Step step, const std::string& name) const {
-  const Lock lock(mutex_);
-  const std::string path = step_path(step, false) + "/" + name;
-  return handed_over_.contains(path) && ::access(path.c_str(), F_OK) == 0;
+  ::unlink(path.c_str());
+  if (::link(file.c_str(), path.c_str()) != 0)
+    throw os::system_failure("cannot create " + printable(path), errno);
 }
 
 }  // namespace ddprun::checkpoints

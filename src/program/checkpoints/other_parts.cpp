@@ -1,27 +1,19 @@
 #include "checkpoints/other_parts.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <thread>
 
 #include "base/error.hpp"
-#include "base/text.hpp"
 #include "os/clock.hpp"
-#include "os/read_file.hpp"
 
 namespace ddprun::checkpoints {
 
 namespace {
 
-using checkpoint::File;
-using checkpoint::Manifest;
-using checkpoint::Offer;
-
-constexpr Milliseconds k_pause{500};       // after a failure
-constexpr Milliseconds k_room_wait{3000};  // for an order that says what may go
+constexpr Milliseconds k_pause{500};  // after a failure
 constexpr std::size_t k_threads = 4, k_askers = 16;
 constexpr int k_tries = 3;
 
@@ -37,10 +29,6 @@ void run_in_threads(std::size_t count, std::size_t threads, const std::function<
 }
 
 }  // namespace
-
-net::ShardClient OtherParts::client(const staging::Server& server) const {
-  return {server, launch_key_, [] { return false; }};
-}
 
 // ---- replicas
 
@@ -58,29 +46,22 @@ void OtherParts::copy_replicas() {
   while (true) {
     changed_.wait(lock, [this] { return neighbour_.has_value(); });
     if (std::exchange(number, neighbour_number_) != neighbour_number_) version = 0;
-    net::ShardClient neighbour = client(*neighbour_);
-    neighbour.stop = [this, number] {
-      const Lock now(mutex_);
-      return number != neighbour_number_;
-    };
+    const net::ShardClient neighbour{*neighbour_, launch_key_, [this, number] {
+                                       const Lock now(mutex_);
+                                       return number != neighbour_number_;
+                                     }};
     lock.unlock();
-    bool again = false;
+    bool copied = false;
     try {
-      net::ShardClient::List list = neighbour.get_own_parts(version);
       const int attempt = parts_.attempt();
-      // Parts that it has saved in an attempt before would be taken for what it saves in this one.
-      again = list.attempt < attempt;
-      if (!again) version = list.version;
-      if (again) list.offers.clear();
-      auto offers = checkpoint::parts_to_copy(list.offers, parts_.parts(), parts_.complete());
-      if (!offers.empty()) {
-        version = 0;  // there may be older ones
-        again = !copy_step(neighbour, std::move(offers), attempt);
-      }
-    } catch (const Error&) {
-      again = true;
+      const auto list = neighbour.get_own_parts(version);
+      std::vector<Offer> offers = parts_.missing(list);
+      // There may be older ones, or it begins this attempt later.
+      version = offers.empty() && list.attempt >= attempt ? list.version : 0;
+      copied = list.attempt >= attempt && copy_parts(neighbour, std::move(offers), attempt);
+    } catch (const Error&) {  // it is gone, or another one is told
     }
-    if (again) std::this_thread::sleep_for(k_pause);
+    if (!copied) std::this_thread::sleep_for(k_pause);
     lock.lock();
   }
 }
@@ -95,36 +76,25 @@ void OtherParts::pace(std::size_t bytes) {
   std::this_thread::sleep_until(until);
 }
 
-// Copies parts of one step; false if one could not be.
-bool OtherParts::copy_step(const net::ShardClient& neighbour, std::vector<Offer> offers, int attempt) {
-  const Step step = offers.front().step;
-  const std::string folder = parts_.step_path(step, true);
-  os::make_step_folder(folder);
-  std::vector<Task> tasks;
-  std::vector<std::atomic<bool>> failed(offers.size());
-  for (std::size_t i = 0; i < offers.size(); ++i) {
-    failed[i] = !parts_.reserve(&offers[i], size_of(offers[i].manifest), k_room_wait).empty();
-    for (File& file : offers[i].manifest.files)
-      if (!failed[i]) tasks.push_back({i, &file});
-  }
-  std::vector<LocalParts::Stamps> stamps(offers.size());
-  run_in_threads(tasks.size(), k_threads, [&](std::size_t number) {
-    const auto& [offer, file] = tasks[number];
-    if (failed[offer]) return;
+// False if one could not be copied: there is no room, it is gone, or damaged, which the neighbour says.
+bool OtherParts::copy_parts(const net::ShardClient& neighbour, std::vector<Offer> offers, int attempt) {
+  std::atomic<bool> all = true;
+  run_in_threads(offers.size(), k_threads, [&](std::size_t number) {
+    Offer& offer = offers[number];
+    const std::string folder = parts_.step_path(offer.step, true);
     try {
-      const auto got = neighbour.get_file(step, *file, folder, [this](std::size_t bytes) { pace(bytes); });
-      file->blake2b = got.hash;
-      const Lock lock(mutex_);
-      stamps[offer].emplace(file->name, got.stamp);
-    } catch (const Error&) {  // it is gone, or damaged, which the neighbour says
-      failed[offer] = true;
+      if (!parts_.reserve(&offer, size_of(offer.manifest)).empty()) throw Error("no room");
+      os::make_step_folder(folder);
+      for (File& file : offer.manifest.files)
+        file.blake2b =
+            neighbour.get_file(offer.step, file, folder, [this](std::size_t bytes) { pace(bytes); });
+      parts_.add_replica(attempt, offer);
+    } catch (const Error&) {
+      all = false;
     }
+    parts_.release(&offer);
   });
-  for (std::size_t i = 0; i < offers.size(); ++i) {
-    if (!failed[i]) parts_.add_replica(attempt, offers[i], stamps[i]);
-    parts_.release(&offers[i]);
-  }
-  return std::ranges::none_of(failed, [](const std::atomic<bool>& each) { return each.load(); });
+  return all;
 }
 
 // ---- what workers read
@@ -133,23 +103,40 @@ void OtherParts::begin_attempt(const std::optional<checkpoint::Restore>& restore
   const Lock lock(mutex_);
   restore_ = restore;
   sources_.clear();
-  brought_.clear();
 }
 
-// Asks the holders of the step, all at once.
-OtherParts::Sources OtherParts::ask_holders(const checkpoint::Restore& restore) const {
-  Sources sources;
+// Works while no other thread does what has that mark.
+void OtherParts::alone(const std::string& mark, const std::function<void()>& work) {
+  const auto leave = [&] {
+    const Lock lock(mutex_);
+    busy_.erase(mark);
+    changed_.notify_all();
+  };
+  {
+    Lock lock(mutex_);
+    changed_.wait(lock, [&] { return busy_.insert(mark).second; });
+  }
+  try {
+    work();
+  } catch (...) {
+    leave();
+    throw;
+  }
+  leave();
+}
+
+// Asks the holders of the step, many at once.
+void OtherParts::ask_holders(const checkpoint::Restore& restore, Sources& sources) const {
   std::mutex mutex;
   run_in_threads(restore.holders.size(), k_askers, [&](std::size_t number) {
-    const staging::Server& server = restore.holders[number].server;
+    const net::ShardClient holder{restore.holders[number].server, launch_key_, [] { return false; }};
     for (int tries = 0; tries < k_tries; ++tries) {
       try {
-        for (Offer& offer : client(server).get_parts_of(restore.step)) {
+        for (Offer& offer : holder.get_parts_of(restore.step)) {
           const Lock lock(mutex);
           if (offer.step != restore.step || offer.manifest.world != restore.world) continue;
-          Source& source = sources[offer.rank];
-          source.manifest = std::move(offer.manifest);
-          source.servers.push_back(server);
+          sources[offer.rank].manifest = std::move(offer.manifest);
+          sources[offer.rank].servers.push_back(holder.server);
         }
         return;
       } catch (const Error&) {  // gone or busy
@@ -157,132 +144,86 @@ OtherParts::Sources OtherParts::ask_holders(const checkpoint::Restore& restore) 
       }
     }
   });
-  return sources;
 }
 
 // Returns where the parts of a step are that are not here; found out once.
 OtherParts::Sources OtherParts::find_sources(Step step) {
-  Lock lock(mutex_);
-  const std::string mark = checkpoint::step_folder(step);
-  changed_.wait(lock, [&] { return !busy_.contains(mark); });
-  if (const auto known = sources_.find(step); known != sources_.end()) return known->second;
-  busy_.insert(mark);
-  const auto restore = restore_;
-  lock.unlock();
   Sources sources;
-  if (restore && restore->step == step) sources = ask_holders(*restore);
-  const auto here = parts_.parts_of(step);
-  const int world = restore && restore->step == step ? restore->world : 0;
-  std::set<int> known;
-  for (const auto& [rank, manifest] : here) known.insert(rank);
-  for (const auto& [rank, source] : sources) known.insert(rank);
-  if (world == 0 || std::cmp_less(known.size(), world))
-    for (auto& [rank, manifest] : flush_.parts_of(step))
-      if (world == 0 || manifest.world == world) sources.try_emplace(rank, Source{std::move(manifest), {}});
-  lock.lock();
-  busy_.erase(mark);
-  changed_.notify_all();
-  return sources_[step] = std::move(sources);
+  alone(checkpoint::step_folder(step), [&] {
+    Lock lock(mutex_);
+    if (const auto known = sources_.find(step); known != sources_.end()) return void(sources = known->second);
+    const auto restore = restore_ && restore_->step == step ? restore_ : std::nullopt;
+    lock.unlock();
+    if (restore) ask_holders(*restore, sources);
+    if (!restore || restore->from_flush)
+      for (auto& [rank, manifest] : flush_.parts_of(step))
+        if (!restore || manifest.world == restore->world)
+          sources.try_emplace(rank, Source{std::move(manifest), {}});
+    lock.lock();
+    sources_[step] = sources;
+  });
+  return sources;
 }
 
 std::string OtherParts::files(Step step) {
   std::map<int, Manifest> all = parts_.parts_of(step);
-  const bool whole = !all.empty() && std::cmp_equal(all.size(), all.begin()->second.world);
-  for (auto& [rank, source] : whole ? Sources() : find_sources(step)) all.try_emplace(rank, source.manifest);
-  if (all.empty() || std::cmp_less(all.size(), all.begin()->second.world))
-    throw Error(fmt::format("step {} is not complete on the nodes that are here", step));
+  const auto whole = [&] { return !all.empty() && std::cmp_equal(all.size(), all.begin()->second.world); };
+  if (!whole())
+    for (const auto& [rank, source] : find_sources(step)) all.try_emplace(rank, source.manifest);
+  if (!whole()) throw Error(fmt::format("step {} is not complete on the nodes that are here", step));
   return checkpoint::render_parts(all);
 }
 
 void OtherParts::fetch(Step step, const std::string& name) {
-  Lock lock(mutex_);
-  const std::string mark = fmt::format("{}/{}", step, name);
-  changed_.wait(lock, [&] { return !busy_.contains(mark); });
-  if (parts_.has_handed_over(step, name)) return;
-  busy_.insert(mark);
-  lock.unlock();
-  std::exception_ptr failure;
-  try {
+  alone(fmt::format("{}/{}", step, name), [&] {
     if (parts_.find(step, name).empty()) bring(step, name);
     const std::string here = parts_.find(step, name);
     parts_.hand_over(step, name, here.empty() ? parts_.step_path(step, true) + "/" + name : here);
-  } catch (const Error&) {
-    failure = std::current_exception();
-  }
-  lock.lock();
-  busy_.erase(mark);
-  changed_.notify_all();
-  if (failure) std::rethrow_exception(failure);
-}
-
-void OtherParts::fetch_parts(Step step, const std::vector<int>& ranks) {
-  std::set<int> missing(ranks.begin(), ranks.end());
-  for (const checkpoint::Part& part : parts_.parts())
-    if (part.step == step && !part.replica) missing.erase(part.rank);
-  if (missing.empty()) return;
-  std::map<int, Manifest> found = parts_.parts_of(step);
-  for (const auto& [rank, source] : find_sources(step)) found.try_emplace(rank, source.manifest);
-  std::vector<std::string> names;
-  for (const auto& [rank, manifest] : found) {
-    if (!missing.contains(rank)) continue;
-    for (const File& file : manifest.files) names.push_back(file.name);
-  }
-  run_in_threads(names.size(), k_threads, [&](std::size_t number) {
-    try {
-      fetch(step, names[number]);
-    } catch (const Error&) {  // the worker that reads it is told why
-    }
   });
 }
 
-net::ShardClient::Got OtherParts::copy_one(Step step, const Source& source, const File& file,
-                                           const std::string& folder) const {
+std::string OtherParts::copy_one(Step step, const Source& source, const File& file,
+                                 const std::string& folder) const {
   std::string why;
-  for (int tries = 0; tries < k_tries; ++tries) {
+  for (int tries = 0; tries < k_tries && !source.servers.empty(); ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(k_pause);
     for (const staging::Server& server : source.servers) {
       try {
-        return client(server).get_file(step, file, folder, [](std::size_t) {});
+        const net::ShardClient client{server, launch_key_, [] { return false; }};
+        return client.get_file(step, file, folder, [](std::size_t) {});
       } catch (const Error& error) {
         why = error.what();
       }
     }
-    if (!source.servers.empty()) std::this_thread::sleep_for(k_pause);
   }
-  const auto flushed = flush_.parts_of(step);
-  for (const auto& [rank, manifest] : flushed)
+  for (const auto& [rank, manifest] : flush_.parts_of(step))
     for (const File& each : manifest.files)
       if (each.name == file.name) return flush_.copy(step, each, folder);
-  throw Error(why.empty() ? fmt::format("{} of step {} is nowhere", file.name, step) : why);
+  throw Error(why);
 }
 
-// Copies a file into the replicas, and makes a part of them that is whole now known.
+// Copies a file into the replicas; the last one of a part makes it known.
 void OtherParts::bring(Step step, const std::string& name) {
   const int attempt = parts_.attempt();
   for (const auto& [rank, source] : find_sources(step)) {
     const auto file = std::ranges::find(source.manifest.files, name, &File::name);
     if (file == source.manifest.files.end()) continue;
     const std::string folder = parts_.step_path(step, true);
+    if (const std::string why = parts_.reserve(&*file, file->bytes); !why.empty()) throw Error(why);
     os::make_step_folder(folder);
-    const std::string why = parts_.reserve(&*file, file->bytes, k_room_wait);
-    if (!why.empty()) throw Error(why);
+    Offer part{step, rank, {}};
     try {
-      const net::ShardClient::Got got = copy_one(step, source, *file, folder);
-      parts_.release(&*file);
-      Lock lock(mutex_);
-      Source& kept = sources_[step][rank];
-      auto& stamps = brought_[fmt::format("{}/{}", step, rank)];
-      stamps[name] = got.stamp;
-      for (File& each : kept.manifest.files)
-        if (each.name == name) each.blake2b = got.hash;
-      if (stamps.size() != kept.manifest.files.size()) return;
-      const Offer whole{step, rank, kept.manifest};
-      const LocalParts::Stamps all = stamps;
-      lock.unlock();
-      return parts_.add_replica(attempt, whole, all);
+      const std::string hash = copy_one(step, source, *file, folder);
+      const Lock lock(mutex_);
+      part.manifest = sources_[step].try_emplace(rank, source).first->second.manifest;
+      std::ranges::find(part.manifest.files, name, &File::name)->blake2b = hash;
+      sources_[step][rank].manifest = part.manifest;
     } catch (const Error&) {
       parts_.release(&*file);
       throw;
     }
+    parts_.release(&*file);
+    return parts_.add_replica(attempt, part);
   }
   throw Error(fmt::format("no node that is here has {} of step {}", name, step));
 }

@@ -1,5 +1,5 @@
 // Parts of checkpoints that other agents or the flush folder have.
-// They are replicas of the neighbour's parts, and what a worker reads of a step that is not here.
+// Replicas of the neighbour's are copied as they come, and of others what a worker reads.
 //
 // What is copied lies in `replicas`, and is a part of this agent's once all its files and its manifest are
 // there.
@@ -14,6 +14,7 @@
 
 #include "checkpoints/flush_folder.hpp"
 #include "checkpoints/local_parts.hpp"
+#include "net/staging/shard_client.hpp"
 
 namespace ddprun::checkpoints {
 
@@ -35,37 +36,30 @@ class OtherParts {
  private:
   using Lock = std::unique_lock<std::mutex>;
   struct Source {
-    checkpoint::Manifest manifest;
+    Manifest manifest;
     std::vector<staging::Server> servers;  // none: the flush folder
   };
-  using Sources = std::map<int, Source>;  // sources by rank
-  // A file to copy, of the offer of that number.
-  struct Task {
-    std::size_t offer = 0;
-    checkpoint::File* file = nullptr;
-  };
-  net::ShardClient client(const staging::Server& server) const;
-  bool copy_step(const net::ShardClient& neighbour, std::vector<checkpoint::Offer> offers, int attempt);
+  using Sources = std::map<int, Source>;  // ranks
+  bool copy_parts(const net::ShardClient& neighbour, std::vector<Offer> offers, int attempt);
   void pace(std::size_t bytes);
+  void alone(const std::string& mark, const std::function<void()>& work);
   Sources find_sources(Step step);
-  Sources ask_holders(const checkpoint::Restore& restore) const;
+  void ask_holders(const checkpoint::Restore& restore, Sources& sources) const;
   void bring(Step step, const std::string& name);
-  net::ShardClient::Got copy_one(Step step, const Source& source, const checkpoint::File& file,
-                                 const std::string& folder) const;
+  std::string copy_one(Step step, const Source& source, const File& file, const std::string& folder) const;
 
   LocalParts& parts_;
   const FlushFolder& flush_;
   std::string launch_key_;
   std::uint64_t rate_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<staging::Server> neighbour_;
   std::uint64_t neighbour_number_ = 0;
   TimePoint next_{};  // when the rate permits another piece
   std::optional<checkpoint::Restore> restore_;
   std::map<Step, Sources> sources_;
-  std::set<std::string> busy_;  // files that are being fetched
-  std::map<std::string, LocalParts::Stamps> brought_;
+  std::set<std::string> busy_;
 };
 
 }  // namespace ddprun::checkpoints

@@ -27,12 +27,12 @@ constexpr int k_backlog = 256, k_most_connections = 512;
 constexpr Milliseconds k_line_limit{10000}, k_accept_pause{100};
 
 // In its own thread, until the worker closes it or sends what is no line.
-void serve_connection(const os::Fd& connection, const WorkerRequests& requests) {
+void serve_connection(const os::Fd& connection, const Answer& answer) {
   while (os::wait_until_ready(connection.get(), TimePoint::max())) {
     const auto line = os::receive_line(connection.get(), os::now() + k_line_limit);
     if (!line) return;
-    const std::string answer = requests.answer(&connection, *line) + "\n";
-    if (!os::send_whole(connection.get(), answer, {}, os::now() + k_line_limit)) return;
+    const std::string text = answer(&connection, &*line) + "\n";
+    if (!os::send_whole(connection.get(), text, {}, os::now() + k_line_limit)) return;
   }
 }
 
@@ -52,7 +52,7 @@ os::Fd listen_for_workers(const std::string& path) {
   return listener;
 }
 
-void serve_workers(const os::Fd& listener, const WorkerRequests& requests) {
+void serve_workers(const os::Fd& listener, const Answer& answer) {
   static std::atomic<int> connections = 0;
   while (true) {
     auto connection = std::make_shared<os::Fd>(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -63,9 +63,9 @@ void serve_workers(const os::Fd& listener, const WorkerRequests& requests) {
     if (connections >= k_most_connections || !os::is_of_this_user(connection->get())) continue;
     ++connections;
     try {
-      std::thread([connection, &requests] {
-        serve_connection(*connection, requests);
-        requests.ended(connection.get());
+      std::thread([connection, &answer] {
+        serve_connection(*connection, answer);
+        answer(connection.get(), nullptr);
         --connections;
       }).detach();
     } catch (const std::system_error&) {

@@ -11,12 +11,9 @@ namespace ddprun::checkpoints {
 // Listens at a path, for this user. Throws Error.
 os::Fd listen_for_workers(const std::string& path);
 
-struct WorkerRequests {
-  // Returns the answer. `connection` is the same for all requests of a connection.
-  std::function<std::string(const void* connection, const std::string& line)> answer;
-  std::function<void(const void* connection)> ended;
-};
-// Serves as long as the process lives, each connection in a thread.
-[[noreturn]] void serve_workers(const os::Fd& listener, const WorkerRequests& requests);
+// Serves as long as the process lives, each connection in a thread. `answer` returns the answer to a line,
+// and is called without one when the connection has ended; `from` is the same for all lines of one.
+using Answer = std::function<std::string(const void* from, const std::string* line)>;
+[[noreturn]] void serve_workers(const os::Fd& listener, const Answer& answer);
 
 }  // namespace ddprun::checkpoints

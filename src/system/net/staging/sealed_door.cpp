@@ -30,7 +30,7 @@ struct Serving {
 void serve_one(Serving& serving, SealedSocket socket) {
   try {
     serving.converse(socket);
-  } catch (const std::exception&) {  // its request cannot be read, or makes no sense
+  } catch (const std::exception&) {  // the copy cannot be read, or what it said makes no sense
   }
   --serving.served;
 }

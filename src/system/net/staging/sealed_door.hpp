@@ -1,5 +1,4 @@
-// Door at which other agents get copies from this one.
-// It is a port, with a thread for each agent that has proved itself.
+// Door where other agents get copies from this one: a port, and a thread for each that has proved itself.
 #pragma once
 
 #include <functional>

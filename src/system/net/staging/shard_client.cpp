@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <condition_variable>
-#include <mutex>
-#include <thread>
+#include <future>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "os/files/checkpoint_folder.hpp"
 #include "os/files/stage_digest.hpp"
 #include "staging/manifest.hpp"
 
@@ -18,57 +16,6 @@ namespace ddprun::net {
 namespace {
 
 constexpr std::size_t k_longest_offers = std::size_t{1} << 28U;
-
-// Hashes a file while it is written, in a thread of its own.
-class FollowingHash {
- public:
-  explicit FollowingHash(const os::Fd& file) : file_(file), thread_([this] { run(); }) {}
-  ~FollowingHash() { end(); }
-  FollowingHash(const FollowingHash&) = delete;
-  FollowingHash& operator=(const FollowingHash&) = delete;
-
-  void note(std::uint64_t written) {
-    {
-      const std::scoped_lock lock(mutex_);
-      written_ = written;
-    }
-    changed_.notify_one();
-  }
-  std::string finish() {
-    end();
-    return digest_.text();
-  }
-
- private:
-  void end() {
-    {
-      const std::scoped_lock lock(mutex_);
-      ended_ = true;
-    }
-    changed_.notify_one();
-    if (thread_.joinable()) thread_.join();
-  }
-  void run() {
-    std::string part;
-    for (std::uint64_t at = 0;; at += part.size()) {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return ended_ || written_ > at; });
-      const std::uint64_t written = written_;
-      lock.unlock();
-      const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(k_stage_part, written - at));
-      if (most == 0 || !os::read_part(file_, at, most, part)) return;
-      digest_.add(part);
-    }
-  }
-
-  const os::Fd& file_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t written_ = 0;
-  bool ended_ = false;
-  os::StageDigest digest_;
-  std::thread thread_;
-};
 
 }  // namespace
 
@@ -109,31 +56,34 @@ ShardClient::List ShardClient::get_list(std::uint64_t known, std::uint64_t step)
   }
 }
 
-ShardClient::Got ShardClient::get_file(std::int64_t step, const checkpoint::File& file,
-                                       const std::string& folder,
-                                       const std::function<void(std::size_t bytes)>& paced) const {
+std::string ShardClient::get_file(std::int64_t step, const checkpoint::File& file, const std::string& folder,
+                                  const std::function<void(std::size_t bytes)>& paced) const {
   for (const bool again : {false, true}) {
     SealedSocket socket = connect();
-    std::string asked;
+    std::string asked, part;
     staging::put_number(asked, static_cast<std::uint64_t>(step));
     staging::put_number(asked, again ? 1 : 0);
     staging::put_text(asked, file.name);
     socket.send(StagePiece::contents_wanted, asked);
     os::NewFile target(folder, file.name);
-    FollowingHash hash(target.file());
+    os::StageDigest digest;
+    std::future<void> hashed;  // the part before, while the next one comes
     std::uint64_t bytes = 0;
     SealedSocket::Piece piece = receive(socket);
-    for (; piece.kind == StagePiece::contents; piece = receive(socket)) {
-      bytes += piece.text.size();
-      if (bytes > file.bytes) break;
-      target.write(piece.text);
-      hash.note(bytes);
-      paced(piece.text.size());
+    for (; piece.kind == StagePiece::contents && bytes <= file.bytes; piece = receive(socket)) {
+      if (hashed.valid()) hashed.get();
+      part = std::move(piece.text);
+      hashed = std::async(std::launch::async, [&] { digest.add(part); });
+      bytes += part.size();
+      target.write(part);
+      paced(part.size());
     }
-    const std::string found = hash.finish();
-    const bool right =
-        bytes == file.bytes && found == piece.text && (file.blake2b.empty() || file.blake2b == found);
-    if (right) return {found, target.finish(false)};
+    if (hashed.valid()) hashed.get();
+    const std::string found = digest.text();
+    if (bytes != file.bytes || found != piece.text || (!file.blake2b.empty() && file.blake2b != found))
+      continue;
+    target.finish(false);
+    return found;
   }
   throw Error(fmt::format("{} of step {} from {} does not match its hash", file.name, step, server.host));
 }

@@ -3,11 +3,8 @@
 
 #include <functional>
 #include <string>
-#include <vector>
 
-#include "checkpoint/manifest.hpp"
-#include "net/staging/sealed_socket.hpp"
-#include "os/files/checkpoint_folder.hpp"
+#include "net/staging/shard_server.hpp"
 
 namespace ddprun::net {
 
@@ -18,24 +15,16 @@ struct ShardClient {
 
   // These throw Error, with a sentence that names the host.
 
-  struct List {
-    std::uint64_t version = 0;
-    std::vector<checkpoint::Offer> offers;
-    int attempt = -1;  // the latest that was begun there
-  };
+  using List = ShardSource::List;
   // Waits as long as the server shows signs of life, until its own parts are not of version `known` any more.
   List get_own_parts(std::uint64_t known) const { return get_list(known, 0); }
   std::vector<checkpoint::Offer> get_parts_of(std::int64_t step) const {
     return get_list(0, static_cast<std::uint64_t>(step) + 1).offers;
   }
   // Gets a file into `folder`, under its name once length and hash are right; from the server once more where
-  // they are not. `paced` is called after each piece. Returns its hash and its stamp.
-  struct Got {
-    std::string hash;
-    os::FileStamp stamp;
-  };
-  Got get_file(std::int64_t step, const checkpoint::File& file, const std::string& folder,
-               const std::function<void(std::size_t bytes)>& paced) const;
+  // they are not. `paced` is called after each piece. Returns its hash.
+  std::string get_file(std::int64_t step, const checkpoint::File& file, const std::string& folder,
+                       const std::function<void(std::size_t bytes)>& paced) const;
 
  private:
   SealedSocket connect() const;

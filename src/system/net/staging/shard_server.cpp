@@ -2,14 +2,16 @@
 
 #include <algorithm>
 
+#include "os/files/checkpoint_folder.hpp"
 #include "staging/manifest.hpp"
 
 namespace ddprun::net {
 
 namespace {
 
-bool send_list(SealedSocket& socket, const Shards::List& list) {
-  std::string_view rest = list.offers;
+bool send_list(SealedSocket& socket, const ShardSource::List& list) {
+  const std::string offers = checkpoint::encode(list.offers);
+  std::string_view rest = offers;
   while (!rest.empty()) {
     if (!socket.send(StagePiece::list, rest.substr(0, k_stage_part))) return false;
     rest.remove_prefix(std::min(rest.size(), k_stage_part));
@@ -20,18 +22,18 @@ bool send_list(SealedSocket& socket, const Shards::List& list) {
   return socket.send(StagePiece::end, version);
 }
 
-void answer_list(const Shards& shards, staging::Parts& asked, SealedSocket& socket) {
+void answer_list(ShardSource& shards, staging::Parts& asked, SealedSocket& socket) {
   const std::uint64_t known = asked.number(), step = asked.number();
-  if (step > 0) return void(send_list(socket, {0, shards.parts_of(static_cast<std::int64_t>(step) - 1)}));
+  if (step > 0) return void(send_list(socket, {0, shards.offers_of(static_cast<std::int64_t>(step) - 1)}));
   while (true) {
-    const Shards::List list = shards.own_parts(known, k_stage_sign_of_life);
+    const ShardSource::List list = shards.own_parts(known, k_stage_sign_of_life);
     if (list.version != known) return void(send_list(socket, list));
     if (!socket.send(StagePiece::keep_waiting)) return;
   }
 }
 
 // Waits for the hash of a file; nullopt: there is none, which the other one is told.
-std::optional<std::string> wait_for_hash(const Shards& shards, const std::string& path, bool again,
+std::optional<std::string> wait_for_hash(ShardSource& shards, const std::string& path, bool again,
                                          SealedSocket& socket) {
   while (true) {
     const auto hash = shards.hash(path, std::exchange(again, false), k_stage_sign_of_life);
@@ -41,7 +43,7 @@ std::optional<std::string> wait_for_hash(const Shards& shards, const std::string
   }
 }
 
-void answer_file(const Shards& shards, staging::Parts& asked, SealedSocket& socket) {
+void answer_file(ShardSource& shards, staging::Parts& asked, SealedSocket& socket) {
   const auto step = static_cast<std::int64_t>(asked.number());
   const bool again = asked.number() != 0;
   const std::string path = shards.find(step, asked.text());
@@ -59,7 +61,7 @@ void answer_file(const Shards& shards, staging::Parts& asked, SealedSocket& sock
 
 }  // namespace
 
-void serve_shards(int listener, const SealedSocket::Proof& proof, const Shards& shards) {
+void serve_shards(int listener, const SealedSocket::Proof& proof, ShardSource& shards) {
   serve_sealed(listener, proof, k_most_shard_readers, [&](SealedSocket& socket) {
     const auto asked = socket.receive();
     if (!asked) return;

@@ -8,32 +8,36 @@
 // K, F and B are as there. Numbers have 8 bytes.
 #pragma once
 
-#include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "checkpoint/manifest.hpp"
 #include "net/staging/sealed_door.hpp"
-#include "os/files/checkpoint_folder.hpp"
 
 namespace ddprun::net {
 
 inline constexpr int k_most_shard_readers = 64;
 
 // Source of what a server passes on; called by several threads.
-struct Shards {
+class ShardSource {
+ public:
   struct List {
     std::uint64_t version = 0;
-    std::string offers;
+    std::vector<checkpoint::Offer> offers;
     int attempt = -1;  // the latest that was begun here
   };
-  std::function<List(std::uint64_t known, Milliseconds limit)> own_parts;       // waits for another version
-  std::function<std::string(std::int64_t step)> parts_of;                       // own ones and replicas
-  std::function<std::string(std::int64_t step, const std::string& name)> find;  // path of a file; empty: none
-  // Returns the hash of that file, waiting for it; "": not known yet, nullopt: the file is not to be used.
-  // `again`: forgets what it knew of it.
-  std::function<std::optional<std::string>(const std::string& path, bool again, Milliseconds limit)> hash;
+  virtual ~ShardSource() = default;
+  virtual List own_parts(std::uint64_t known, Milliseconds limit) = 0;  // waits for another version
+  virtual std::vector<checkpoint::Offer> offers_of(std::int64_t step) = 0;
+  // Returns the path of a file of a part; empty: there is none.
+  virtual std::string find(std::int64_t step, const std::string& name) = 0;
+  // Returns its hash, waiting for it; "": not known yet, nullopt: the file is not to be used. `again`:
+  // forgets what was known of it.
+  virtual std::optional<std::string> hash(const std::string& path, bool again, Milliseconds limit) = 0;
 };
 
 // Serves as long as the process lives.
-void serve_shards(int listener, const SealedSocket::Proof& proof, const Shards& shards);
+void serve_shards(int listener, const SealedSocket::Proof& proof, ShardSource& shards);
 
 }  // namespace ddprun::net

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,11 +68,6 @@ bool is_own(const struct stat& status, mode_t kind) {
   return (status.st_mode & S_IFMT) == kind && status.st_uid == ::geteuid() && (status.st_mode & 022U) == 0;
 }
 
-std::string temporary_name(const std::string& folder, const std::string& name) {
-  static std::atomic<unsigned> number = 0;
-  return fmt::format("{}/.{}.{}-{}", folder, name, ::getpid(), ++number);
-}
-
 }  // namespace
 
 CheckpointFolder::CheckpointFolder(const std::string& place, const std::string& key, int agent)
@@ -89,8 +83,11 @@ void CheckpointFolder::open(bool keep) {
   take_over();
   for (const TimePoint limit = now() + k_lock_limit;; std::this_thread::sleep_for(k_lock_pause)) {
     const int error = make_private_folder(path_);
-    if (error != 0 && error != EEXIST) throw system_failure("cannot create " + printable(path_), error);
-    if (!is_private_folder(path_)) throw Error(printable(path_) + " is not this user's alone");
+    if (error == ENOENT) make_private_folder(user_folder_);  // another agent was the last one in it
+    if (error != 0 && error != EEXIST && error != ENOENT)
+      throw system_failure("cannot create " + printable(path_), error);
+    if (error != ENOENT && !is_private_folder(path_))
+      throw Error(printable(path_) + " is not this user's alone");
     if (folder_ = lock_folder(path_); folder_) break;
     if (now() > limit) throw Error(printable(path_) + " is used by another process");
   }
@@ -159,11 +156,10 @@ std::optional<std::string> read_own_file(const std::string& path, std::size_t li
   return text;
 }
 
-bool read_part(const Fd& file, std::uint64_t offset, std::size_t most, std::string& buffer,
-               std::size_t kept) {
-  buffer.resize(kept + most);
-  const ssize_t count = ::pread(file.get(), buffer.data() + kept, most, static_cast<off_t>(offset));
-  buffer.resize(kept + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+bool read_part(const Fd& file, std::uint64_t offset, std::size_t most, std::string& buffer) {
+  buffer.resize(most);
+  const ssize_t count = ::pread(file.get(), buffer.data(), most, static_cast<off_t>(offset));
+  buffer.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
   return count > 0;
 }
 
@@ -185,8 +181,9 @@ int make_step_folder(const std::string& path) {
   return error == EEXIST && is_private_folder(path) ? 0 : error;
 }
 
-NewFile::NewFile(const std::string& folder, const std::string& name)
-    : path_(folder + "/" + name), temporary_(temporary_name(folder, name)) {
+NewFile::NewFile(const std::string& folder, const std::string& name) : path_(folder + "/" + name) {
+  static std::atomic<unsigned> number = 0;
+  temporary_ = fmt::format("{}/.{}.{}-{}", folder, name, ::getpid(), ++number);
   file_ = Fd(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file_) throw system_failure("cannot create " + printable(path_), errno);
 }
@@ -204,32 +201,15 @@ void NewFile::write(std::string_view bytes) {
   }
 }
 
-FileStamp NewFile::finish(bool durable) {
-  struct stat status {};
-  if ((durable && ::fsync(file_.get()) != 0) || ::fstat(file_.get(), &status) != 0 ||
-      ::rename(temporary_.c_str(), path_.c_str()) != 0)
+void NewFile::finish(bool durable) {
+  if ((durable && ::fsync(file_.get()) != 0) || ::rename(temporary_.c_str(), path_.c_str()) != 0)
     throw system_failure("cannot write " + printable(path_), errno);
   file_.close();
-  return stamp_of(status);
-}
-
-int link_own_file(const std::string& file, const std::string& folder, const std::string& name) {
-  const std::string temporary = temporary_name(folder, name);
-  const bool linked = ::link(file.c_str(), temporary.c_str()) == 0 &&
-                      ::rename(temporary.c_str(), (folder + "/" + name).c_str()) == 0;
-  const int error = linked ? 0 : errno;
-  ::unlink(temporary.c_str());  // it stays where both are one file already
-  return error;
 }
 
 void sync_folder(const std::string& path) {
   const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder) ::fsync(folder.get());
-}
-
-std::uint64_t free_bytes(const std::string& path) {
-  struct statvfs status {};
-  return ::statvfs(path.c_str(), &status) == 0 ? std::uint64_t{status.f_bavail} * status.f_frsize : 0;
 }
 
 }  // namespace ddprun::os

@@ -58,10 +58,8 @@ struct OpenedOwnFile {
 };
 OpenedOwnFile open_own_file(const std::string& path);
 std::optional<std::string> read_own_file(const std::string& path, std::size_t limit);
-// Reads from an offset into the buffer, which it cuts behind `kept` and what was read. False: there is
-// nothing.
-bool read_part(const Fd& file, std::uint64_t offset, std::size_t most, std::string& buffer,
-               std::size_t kept = 0);
+// Reads from an offset into the buffer, which it cuts behind what was read. False: there is nothing.
+bool read_part(const Fd& file, std::uint64_t offset, std::size_t most, std::string& buffer);
 
 // Reads all of it in parts, in order. Returns its hash; nullopt if it was changed meanwhile or `take`
 // returned false.
@@ -80,18 +78,13 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
 
   void write(std::string_view bytes);  // throws Error
-  const Fd& file() const { return file_; }
-  // Renames it to its name; with `durable` once it is on the disk. Returns its stamp. Throws Error.
-  FileStamp finish(bool durable);
+  void finish(bool durable);  // renames it to its name, `durable`: once it is on the disk; throws Error
 
  private:
   std::string path_, temporary_;
   Fd file_;
 };
-// Gives a file another name, at once; 0 or errno.
-int link_own_file(const std::string& file, const std::string& folder, const std::string& name);
 // Writes the entries of a folder to the disk.
 void sync_folder(const std::string& path);
-std::uint64_t free_bytes(const std::string& path);
 
 }  // namespace ddprun::os

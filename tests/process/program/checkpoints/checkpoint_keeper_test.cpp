@@ -222,9 +222,9 @@ TEST_CASE("room keeps the newest complete step and those that are kept, and neve
   wait_until([&] { return !node.has(5, 0); });
   CHECK(node.has(6, 0));
   const Worker third(node);
-  CHECK(third.ask(fmt::format("room {}", k_mebibyte)) == "no 1 MiB do not fit: 3 MiB of 3 MiB are in use");
-  CHECK(third.ask(fmt::format("room {}", 4 * k_mebibyte)) ==
-        "no 4 MiB do not fit: 3 MiB of 3 MiB are in use");
+  CHECK(third.ask(fmt::format("room {}", k_mebibyte))
+            .starts_with("no 1 MiB do not fit: 3 MiB of 3 MiB are in use"));
+  CHECK(third.ask("room 4194304").starts_with("no 4 MiB do not fit: 3 MiB of 3 MiB are in use"));
   wait_until([&] { return !node.notices.empty(); });
   CHECK(node.notices.size() == 1);
   CHECK(node.has(6, 0));
@@ -329,6 +329,7 @@ TEST_CASE("a step is flushed whole or not at all, and read from there with its h
   Order order;
   order.flush = order.publish = 4;
   order.flush_ranks = {0};
+  order.flush_world = 2;
   one.keeper->take(order);
   wait_until([&] { return one.held().flushed == 4 && one.held().flushed_ranks == std::vector{0}; });
   wait_until([&] { return one.was_told("is not complete"); });
