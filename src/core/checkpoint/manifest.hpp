@@ -1,5 +1,5 @@
-// Manifest of what a rank has saved of a step: the names, lengths and hashes of its files, and how files are
-// named.
+// Manifest of what a rank has saved of a step, and how files are named.
+// It has the names, lengths and hashes of the part's files.
 //
 // The manifest is JSON: {"world": 8, "files": {"rank-3.pt": 1000}}, or with hashes
 // {"world": 8, "files": {"rank-3.pt": {"bytes": 1000, "blake2b": "64 hexadecimal digits"}}}.

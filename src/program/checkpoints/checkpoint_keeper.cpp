@@ -23,9 +23,10 @@ namespace ddprun::checkpoints {
 
 namespace {
 
-constexpr Milliseconds k_limit{5000};        // limit of what the driver waits for
-constexpr Milliseconds k_begin_limit{2000};  // the removal of what is newer
-constexpr int k_removal_limit = 60000;       // ms; what is left then, the next ddprun removes
+constexpr Milliseconds k_limit{5000};          // limit of what the driver waits for
+constexpr Milliseconds k_begin_limit{2000};    // the removal of what is newer
+constexpr Milliseconds k_fetch_limit{600000};  // each piece of what is fetched has a limit of its own
+constexpr int k_removal_limit = 60000;         // ms; what is left then, the next ddprun removes
 
 }  // namespace
 
@@ -76,22 +77,21 @@ void CheckpointKeeper::finish(Waiting& waiting) {
 
 void CheckpointKeeper::when_first_known(std::function<void()> then) {
   if (!is_on() || is_known_) return then();
-  wait(first_, std::move(then));
+  wait(first_, std::move(then), k_limit);
 }
 
 void CheckpointKeeper::when_settled(std::function<void()> then) {
   if (!is_on()) return then();
-  wait(settled_, std::move(then));
+  wait(settled_, std::move(then), k_limit);
   send(Frame::settle);
 }
 
-void CheckpointKeeper::begin_attempt(int attempt, const std::optional<checkpoint::Restore>& restore,
-                                     int world_size) {
-  if (!is_on()) return;
+bool CheckpointKeeper::begin_attempt(const Begin& begin, std::function<void()> then) {
+  if (!is_on() || std::exchange(attempt_, begin.attempt) == begin.attempt) return true;
   is_begun_ = false;
-  send(Frame::begin, write_record(Begin{attempt, world_size, restore}, describe_begin));
+  send(Frame::begin, write_record(begin, describe_begin));
   for (const TimePoint limit = os::now() + k_begin_limit; is_on() && !is_begun_;) {
-    if (!os::wait_until_ready(socket_.native_handle(), limit)) return;
+    if (!os::wait_until_ready(socket_.native_handle(), limit)) return true;
     const ssize_t count = ::read(socket_.native_handle(), buffer_.data(), buffer_.size());
     if (count == 0 || (count < 0 && errno != EAGAIN)) return true;  // read() notices it
     received_.append(buffer_.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));

@@ -42,7 +42,9 @@ class CheckpointKeeper {
 
   void when_first_known(std::function<void()> then);  // after five seconds at most
   void when_settled(std::function<void()> then);      // after five seconds at most, too
-  void begin_attempt(int attempt, const std::optional<checkpoint::Restore>& restore, int world_size);
+  // False: parts of the ranks are on their way from other nodes; once they are here, or cannot be had, it
+  // calls `then`, and the same call returns true.
+  bool begin_attempt(const Begin& begin, std::function<void()> then);
   void take(const checkpoint::Order& order);
   // Waits until the folder is removed; with `keep` it stays for the job's next ddprun on this host.
   void end(bool keep);

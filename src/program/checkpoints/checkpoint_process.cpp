@@ -27,6 +27,7 @@ namespace {
 using Lock = std::unique_lock<std::mutex>;
 
 constexpr unsigned k_hash_threads = 4;
+constexpr std::size_t k_most_ranks = 4096;  // ranks of one agent
 constexpr Milliseconds k_look{1000}, k_flush_again{2000};
 
 class CheckpointProcess {
@@ -220,7 +221,7 @@ class CheckpointProcess {
       const checkpoint::Order order = order_;
       const std::vector<int> ranks = unflushed();
       lock.unlock();
-      const std::string why = ranks.empty() ? publish(*order.publish) : write(order, ranks, attempt);
+      const std::string why = ranks.empty() ? publish(order) : write(order, ranks, attempt);
       tell_held();
       if (!why.empty() && noticed_flush_.insert(why).second)
         notice(fmt::format("a checkpoint is not written to {}: {}", printable(settings_.flush), why), "");
@@ -255,10 +256,13 @@ class CheckpointProcess {
   std::string write(const checkpoint::Order& order, const std::vector<int>& ranks, int attempt) {
     try {
       for (const int rank : ranks) {
-        flush_.write(*order.flush, rank, order.flush_world, parts_);
+        flush_.write({*order.flush, order.flush_attempt}, rank, order.flush_world, parts_);
         const Lock lock(mutex_);
         if (held_.attempt != attempt) return {};
-        if (std::exchange(held_.flushed, order.flush) != order.flush) held_.flushed_ranks.clear();
+        if (held_.flushed != order.flush || held_.flushed_attempt != order.flush_attempt)
+          held_.flushed_ranks.clear();
+        held_.flushed = order.flush;
+        held_.flushed_attempt = order.flush_attempt;
         held_.flushed_ranks.push_back(rank);
         std::ranges::sort(held_.flushed_ranks);
       }

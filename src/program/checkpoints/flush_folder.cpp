@@ -17,8 +17,8 @@ namespace ddprun::checkpoints {
 
 namespace {
 
-std::string partial_folder(const std::string& path, Step step) {
-  return fmt::format("{}/.{}.partial", path, checkpoint::step_folder(step));
+std::string partial_folder(const std::string& path, const FlushFolder::Flushing& flushing) {
+  return fmt::format("{}/.{}-{}.partial", path, checkpoint::step_folder(flushing.step), flushing.attempt);
 }
 
 std::optional<Manifest> read_rank(const std::string& folder, int rank) {
@@ -71,8 +71,9 @@ std::map<int, Manifest> FlushFolder::parts_of(Step step) const {
   return path_.empty() ? std::map<int, Manifest>() : read_all(path_ + "/" + checkpoint::step_folder(step));
 }
 
-void FlushFolder::write(Step step, int rank, int world, LocalParts& parts) const {
-  const std::string folder = partial_folder(path_, step);
+void FlushFolder::write(const Flushing& flushing, int rank, int world, LocalParts& parts) const {
+  const Step step = flushing.step;
+  const std::string folder = partial_folder(path_, flushing);
   auto known = parts.parts_of(step);
   Manifest& manifest = known[rank];
   if (manifest.world != world)

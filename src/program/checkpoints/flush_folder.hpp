@@ -17,13 +17,17 @@ class FlushFolder {
  public:
   explicit FlushFolder(std::string path) : path_(std::move(path)) {}
 
+  struct Flushing {
+    Step step = 0;
+    int attempt = 0;
+  };
   std::optional<std::pair<Step, int>> newest() const;  // complete step, and its world
   // The parts of a complete step, by rank. Only what this user has written and no other can change.
   std::map<int, Manifest> parts_of(Step step) const;
   // These throw Error.
   // Writes a rank's part, its manifest last, with hashes.
-  void write(Step step, int rank, int world, LocalParts& parts) const;
-  void publish(Step step) const;
+  void write(const Flushing& flushing, int rank, int world, LocalParts& parts) const;
+  void publish(const Flushing& flushing) const;
   // Copies a file of a complete step into a folder. Returns its hash.
   std::string copy(Step step, const File& file, const std::string& folder) const;
 

@@ -341,18 +341,15 @@ std::string LocalParts::reserve(const void* owner, std::uint64_t bytes) {
     const std::string why = fmt::format("{} do not fit: {} of {} are in use, the file system has {} free",
                                         facts::describe_bytes(bytes), facts::describe_bytes(all - bytes),
                                         facts::describe_bytes(limit_), facts::describe_bytes(free));
-    notice_once("room", "a checkpoint is not kept in memory: " + why,
-                "--checkpoint-memory and the file system of --checkpoint-folder need room for three steps of "
-                "this node and of the node whose replicas it keeps");
+    tell_no_room(why);
     return why;
   }
 }
 
 void LocalParts::tell_no_room(const std::string& why) {
-  if (!noticed_.insert("room").second) return;
-  notice_("a checkpoint is not kept in memory: " + why,
-          "--checkpoint-memory and the file system of --checkpoint-folder need room for three steps of this "
-          "node and of the node whose replicas it keeps");
+  notice_once("room", "a checkpoint is not kept in memory: " + why,
+              "--checkpoint-memory and the file system of --checkpoint-folder need room for three steps of "
+              "this node and of the node whose replicas it keeps");
 }
 
 void LocalParts::release(const void* owner) {

@@ -99,6 +99,7 @@ class LocalParts : public net::ShardSource {
   void discard(Step step, int rank, bool replica, const Manifest& manifest, const Seen& seen);
   std::uint64_t used() const;
   void remove(const std::vector<Step>& steps, Lock& lock, bool wait);
+  void tell_no_room(const std::string& why);
   void notice_once(const std::string& mark, const std::string& what, const std::string& hint = {});
 
   std::string folder_;

@@ -182,6 +182,26 @@ void OtherParts::fetch(Step step, const std::string& name) {
   });
 }
 
+void OtherParts::fetch_parts(Step step, const std::vector<int>& ranks) {
+  std::set<int> missing(ranks.begin(), ranks.end());
+  for (const checkpoint::Part& part : parts_.parts())
+    if (part.step == step && !part.replica) missing.erase(part.rank);
+  if (missing.empty()) return;
+  std::map<int, Manifest> found = parts_.parts_of(step);
+  for (const auto& [rank, source] : find_sources(step)) found.try_emplace(rank, source.manifest);
+  std::vector<std::string> names;
+  for (const auto& [rank, manifest] : found) {
+    if (!missing.contains(rank)) continue;
+    for (const File& file : manifest.files) names.push_back(file.name);
+  }
+  run_in_threads(names.size(), k_threads, [&](std::size_t number) {
+    try {
+      fetch(step, names[number]);
+    } catch (const Error&) {  // the worker that reads it is told why
+    }
+  });
+}
+
 std::string OtherParts::copy_one(Step step, const Source& source, const File& file,
                                  const std::string& folder) const {
   std::string why;

@@ -75,7 +75,7 @@ struct Node {
     wait_until([&] { return known; });
   }
   void begin(int attempt, int world, const std::optional<Restore>& restore = {}) {
-    keeper->begin_attempt(attempt, restore, world);
+    keeper->begin_attempt({attempt, world, restore}, [] {});
     wait_until([&] { return held().attempt == attempt; });
   }
   const Held& held() const { return keeper->held(); }
@@ -446,7 +446,7 @@ TEST_CASE("an attempt removes what is newer than what it starts from, and all if
   for (const std::int64_t step : {1, 2, 3}) save(node, step, 0, 1, "x");
   write(node.path(2, ".rank-0.pt.tmp"), "unfinished");
   wait_until([&] { return node.held().parts.size() == 3; });
-  node.keeper->begin_attempt(1, restore_from(2, 1), 1);
+  node.keeper->begin_attempt({1, 1, restore_from(2, 1)}, [] {});
   CHECK_FALSE(fs::exists(node.path(3, "rank-0.pt")));
   CHECK_FALSE(fs::exists(node.path(2, ".rank-0.pt.tmp")));
   wait_until([&] { return node.held().attempt == 1; });
