@@ -65,6 +65,8 @@ options::Options read_options(const json& flags) {
     if (flag == "--max-restarts") options.max_restarts = sourced(value.get<int>(), flag);
     if (flag == "--checkpoint-memory") options.checkpoint.memory = sourced(value.get<std::uint64_t>(), flag);
     if (flag == "--checkpoint-flush") options.checkpoint.flush = value.get<std::string>();
+    if (flag == "--checkpoint-rate") options.checkpoint.rate = value.get<std::uint64_t>();
+    if (flag == "--checkpoint-flush-every") options.checkpoint.flush_every = Milliseconds{value.get<int>()};
     if (flag == "MIN of --nnodes") options.least_nodes = sourced(value.get<int>(), "--nnodes");
     if (flag == "--spares") options.spares = sourced(value.get<int>(), flag);
     if (flag == "--order") options.order = sourced(value.get<std::string>(), flag);

@@ -147,7 +147,8 @@ TEST_CASE("what an agent says before it has heard of the start does not count") 
   known.note({0}, "n0", held("60:0 70:0", 2, 1, 60));
   known.note({1}, "n1", held("60:1 70:1", 2, 1, 60));
   known.begin_attempt(2, 70, {{0}, {1}, {2}});
-  CHECK(known.holders({60, 2}).at(1) == Register::Holders{{AgentIndex{1}, true}});  // it removes its own
+  CHECK(known.holders({70, 2}).at(1) ==
+        Register::Holders{{AgentIndex{1}, true}});  // the third removes its own
   known.note({2}, "n2", published(held("60:+1 70:+1", 2, 0), 50));
   CHECK(known.holders({70, 2}).at(1) == Register::Holders{{AgentIndex{1}, true}});
   CHECK(known.published()->step == 50);

@@ -158,9 +158,8 @@ TEST_CASE("a spare starts with its neighbours' copies of what the lost host had"
   job.have(1, held("90:1+0", 2, 0));
   job.lose(1, "no answer");
   job.stop(0, 0, held("90:0+1 100:0", 2, 0));
-  job.log.clear();
   job.store_ready(1);
-  CHECK(job.starts() == Starts{{0, "90"}, {2, "90"}});
+  CHECK(job.starts() == Starts{{0, "90"}, {1, "anew"}, {2, "90"}});
   const auto starts = job.sent<Start>();
   const auto spare = std::ranges::find(starts, 2, [](const auto& each) { return each.first; });
   REQUIRE(spare->second.restore->holders.size() == 1);

@@ -96,7 +96,7 @@ Play with_slow_node(options::OnSlow action, int spares) {
   int number = 0;
   while (play.sent<StatusQuestion>().empty() && number < 30) look(play, ++number);
   const int question = play.sent<StatusQuestion>().at(0).second.question;
-  for (const int agent : {0, 1}) play.say(agent, status_of(agent, question));
+  for (int agent = 0; agent < 2 + spares; ++agent) play.say(agent, status_of(agent, question));
   return play;
 }
 

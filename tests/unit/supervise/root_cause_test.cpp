@@ -68,6 +68,7 @@ TEST_CASE("ranks that had ended with success explain who misses a peer, or waite
         "all ranks must make the same collective calls; a rank with fewer batches ends early "
         "(drop_last=True, or "
         "torch.distributed.algorithms.Join)");
+  lost.because.clear();
   lost.collective = "all_reduce #7 (10 float)";
   explain_by_early_ends(lost, {{1, "n0", Milliseconds{2000}}, {3, "n1", Milliseconds{950}}});
   CHECK(lost.because ==
