@@ -258,6 +258,22 @@ TEST_CASE("the neighbour's parts are copied, whole and as they are, and nothing 
   wait_until([&] { return three.has(5, 0, true); });
 }
 
+TEST_CASE("a neighbour that has not begun this attempt is not copied from until it has") {
+  const os::TempDir place{std::optional<std::string>()};
+  Node one(place, 0), early(place, 1), same(place, 2);
+  for (Node* const node : {&one, &early, &same}) node->open();
+  one.begin(0, 1);
+  early.begin(1, 1);
+  same.begin(0, 1);
+  early.keeper->take(copy_from(one));
+  save(one, 9, 0, 1, "of the attempt before");
+  same.keeper->take(copy_from(one));
+  wait_until([&] { return same.has(9, 0, true); });
+  CHECK_FALSE(early.has(9, 0, true));
+  one.begin(1, 1, restore_from(9, 1));
+  wait_until([&] { return early.has(9, 0, true); });
+}
+
 TEST_CASE("what was changed is neither listed nor copied, its own or a replica") {
   const os::TempDir place{std::optional<std::string>()};
   Node one(place, 0), two(place, 1);
