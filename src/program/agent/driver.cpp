@@ -182,6 +182,7 @@ CoordinatorLink::Hooks Driver::link_hooks() {
   hooks.show_hang = [this](const status::Verdict& verdict) { show_hang(verdict); };
   hooks.on_lost = [this](const std::string& what, const std::string& hint, bool may_rejoin) {
     held_start_.reset();
+    checkpoints_.take({});  // the next coordinator has orders of its own
     node_look_.end();
     carry_out(life_.on_lost(what, hint, may_rejoin));
   };
@@ -210,7 +211,7 @@ int Driver::run() {
   profiles_.serve();
   while (!context_.stopped()) run_handlers();
   stage_.end();
-  checkpoints_.end(plans_.node->options.checkpoint.keep && life_.exit_code() != 0);
+  checkpoints_.end(keeps_checkpoints_);
   return life_.exit_code();
 }
 
@@ -344,6 +345,11 @@ void Driver::handle(const rendezvous::Finish& end) {
   hangs_.end_attempt();
   traces_.end_attempt();
   if (end.drained) console::say_notice(probes::exclude_node(*plans_.node));
+  // Not those of a node that the others have gone on without: they are of another history.
+  const bool left_alone = end.drained || (end.cause.kind == supervise::Cause::Kind::agent_lost &&
+                                          end.cause.host == plans_.node->host);
+  keeps_checkpoints_ = plans_.node->options.checkpoint.keep && !left_alone &&
+                       end.cause.kind != supervise::Cause::Kind::success;
   rendezvous::Finish finish = end;
   if (finish.report_here) explain_end(finish);
   finish.hangs = hangs_shown_;

@@ -195,6 +195,7 @@ class Driver {
   bool coordinator_ended_ = false;          // after its last message
   bool failed_ = false;                     // a handler threw
   bool stepped_aside_ = false;              // moved to CPUs that no worker holds
+  bool keeps_checkpoints_ = false;          // after the end of the job
   std::optional<GlobalRank> told_failure_;  // first failure reported in this attempt
   bool traced_ = false;                     // this attempt: SIGKILL has not ended a worker in a debugger
   bool ends_attempt_ = false;               // once the endings are described

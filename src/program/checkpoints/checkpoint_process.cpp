@@ -44,7 +44,7 @@ class CheckpointProcess {
         others_(parts_, flush_, settings.launch_key, settings.rate) {}
 
   [[noreturn]] void run() {
-    bool keep = settings_.keep, usable = false;
+    bool keep = false, usable = false;  // parts of a killed agent may be of another history
     try {
       folder_.open(settings_.keep);
       for (const char* name : {"/replicas", "/removed"}) os::make_step_folder(folder_.path() + name);
