@@ -86,7 +86,7 @@ def main() -> None:
         if dist.get_rank() == 0:
             Path(f"{RESULT}.loads").write_text(json.dumps({"load": loads}))
         return
-    data, name = torch.zeros(MEBIBYTES << 18), f"/dev/shm/bench-{os.getpid()}"
+    data, name = torch.ones(MEBIBYTES << 18), f"/dev/shm/bench-{os.getpid()}"
     saves, copies = [], []
     for step in range(1, SAVES + 1):
         training.step()

@@ -325,27 +325,48 @@ def test_each_node_has_its_ranks_parts_and_fetches_the_others(scripts, nodes, ki
     assert [steps_of(lines, 5) for lines in again] == [steps_of(lines, 5) for lines in whole]
 
 
-def test_what_there_is_no_room_for_is_not_saved_and_the_training_goes_on(scripts, nodes):
-    nodes.all[1].room = 100
-    for kind in ("ddp", "dcp"):
-        ranks = scripts.train(kind, 3, ranks=4, env=nodes.environment)
-        assert all(lines[-1].startswith("3 ") for lines in ranks)
-        if kind == "ddp":
-            assert ["saved" if rank < 2 else "not saved" for rank in range(4)] == [next(line for line in lines if "saved" in line).partition(" 2")[0]
-                                                                                   for lines in ranks]
-        assert list(nodes.all[1].folder.rglob("*.manifest")) == []
+@pytest.fixture
+def node(scripts) -> Iterator[Node]:
+    folder = programs.temporary_folder()
+    (folder / "memory").mkdir(0o700)
+    node = Node(folder / "memory", [])
+    scripts.environment |= {"DDPRUN_CHECKPOINTS": str(node.folder), "DDPRUN_CHECKPOINT_SOCKET": f"{node.folder}.socket"}
+    yield node
+    node.close()
+    shutil.rmtree(folder)
 
 
-def test_a_process_that_has_gone_is_no_room(scripts, tmp_path):
-    (tmp_path / "memory").mkdir(0o700)
-    env = {"DDPRUN_CHECKPOINTS": str(tmp_path / "memory"), "DDPRUN_CHECKPOINT_SOCKET": str(tmp_path / "none")}
-    assert scripts.plain("from ddprun import checkpoint\nprint(checkpoint.load({}), checkpoint.save(1, {}))", env=env) == ["None False"]
+def test_what_there_is_no_room_for_is_not_saved_and_the_training_goes_on(scripts, node):
+    node.room = 3 << 20
+    text = """
+import torch, torch.distributed.checkpoint as dcp
+from ddprun import checkpoint
+for step, size in enumerate((100, 1_000_000), 1):
+    print(checkpoint.save(step, {"a": torch.zeros(size)}))
+for step, size in enumerate((100, 1_000_000), 3):
+    dcp.save({"a": torch.zeros(size)}, storage_writer=checkpoint.Writer(step))
+"""
+    assert [line for line in scripts.plain(text) if line in ("True", "False")] == ["True", "False"]
+    assert sorted(path.parent.name for path in node.folder.rglob("*.manifest")) == ["step-1", "step-3"]
+    assert [line for line in node.asked if line.startswith("saved")] == ["saved 1 0", "saved 3 0"]
+    sizes = [int(line.split()[1]) for line in node.asked if line.startswith("room")]
+    assert sizes[0] < 2 << 20 and 4_000_000 < sizes[1] < 6_000_000 and sizes[2] < 2 << 20 and 4_000_000 < sizes[3] < 6_000_000
 
 
-def test_a_part_that_nobody_has_is_an_error_that_names_it(scripts, nodes):
-    scripts.train("ddp", 2, ranks=4, env=nodes.environment)
-    (nodes.all[0].folder / "step-2" / "rank-0.pt").unlink()
-    env = nodes.at(2) | {"RANK": "0", "WORLD_SIZE": "4", "DDPRUN_CHECKPOINTS": str(nodes.all[0].folder),
-                         "DDPRUN_CHECKPOINT_SOCKET": f"{nodes.all[0].folder}.socket"}
-    text = scripts.plain("from ddprun import checkpoint\ncheckpoint.load({})", env=env, fails=True)
-    assert text[-1] == "RuntimeError: ddprun.checkpoint: fetch 2 rank-0.pt: nobody has it"
+def test_a_process_that_has_gone_is_no_room(scripts, node):
+    text = "from ddprun import checkpoint\nprint(checkpoint.load({}), checkpoint.save(1, {}))"
+    assert scripts.plain(text, env={"DDPRUN_CHECKPOINT_SOCKET": f"{node.folder}.none"}) == ["None False"]
+
+
+def test_a_part_that_nobody_has_is_an_error_that_names_it(scripts, node):
+    text = """
+import os
+from ddprun import checkpoint
+checkpoint.save(2, {})
+os.environ["DDPRUN_CHECKPOINT_STEP"] = "2"
+print(checkpoint.load({}))
+os.unlink(os.environ["DDPRUN_CHECKPOINTS"] + "/step-2/rank-0.pt")
+checkpoint.load({})
+"""
+    lines = scripts.plain(text, fails=True)
+    assert lines[0] == "2" and lines[-1] == "RuntimeError: ddprun.checkpoint: fetch 2 rank-0.pt: nobody has it"
