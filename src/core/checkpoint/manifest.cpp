@@ -73,6 +73,7 @@ Manifest parse_manifest(const std::string& json) {
   facts::JsonReader reader(value, source, "");
   Manifest manifest;
   reader.read_number("world", manifest.world, 1, k_most_ranks);
+  const bool has_files = reader.has("files");
   std::uint64_t bytes = 0;
   reader.each_member("files", [&](const std::string& name, const facts::Json& entry, const auto& where) {
     if (!is_file_name(name)) reader.fail(where, "is no name of a file");
@@ -81,7 +82,7 @@ Manifest parse_manifest(const std::string& json) {
     bytes += manifest.files.back().bytes;
     if (bytes > k_most_bytes || manifest.files.size() > k_most_files) reader.fail("files", "are too many");
   });
-  if (manifest.world == 0 || manifest.files.empty()) source.refuse("it needs world and files");
+  if (manifest.world == 0 || !has_files) source.refuse("it needs world and files");
   reader.finish();
   std::ranges::sort(manifest.files, {}, &File::name);
   return manifest;

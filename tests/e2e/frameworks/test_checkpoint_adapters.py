@@ -86,7 +86,7 @@ def test_a_training_that_dies_begins_again_and_is_equal_to_the_last_bit(torch_py
 
     def train(folder: str, dies: int) -> str:
         done = subprocess.run([torch_python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py", str(dies)], cwd=tmp_path,
-                              env=environment | {"PYTHONPATH": ":".join(path), "DDPRUN_CHECKPOINT_FOLDER": folder, "OMP_NUM_THREADS": "1"},
+                              env=environment | {"PYTHONPATH": ":".join(path), "DDPRUN_CHECKPOINT_FILES": folder, "OMP_NUM_THREADS": "1"},
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
         assert (done.returncode == 0) == (dies == 99), done.stdout
         return next((line for line in done.stdout.splitlines() if line.startswith("END")), "")

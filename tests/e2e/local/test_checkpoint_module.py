@@ -128,8 +128,8 @@ def test_tensors_are_loaded_in_place_and_other_values_replaced(scripts):
 
 def test_the_folder_is_named_by_the_argument_or_a_variable(scripts):
     text = "import os\nfrom ddprun import checkpoint\ncheckpoint.save(1, {}, folder={})\nprint(sorted(os.listdir('.')))"
-    assert scripts.plain(text.format({}, None), env={"DDPRUN_CHECKPOINT_FOLDER": "named"}) == ["['named', 'script.py']"]
-    assert scripts.plain(text.format({}, "'other'"), env={"DDPRUN_CHECKPOINT_FOLDER": "named"}) == ["['named', 'other', 'script.py']"]
+    assert scripts.plain(text.format({}, None), env={"DDPRUN_CHECKPOINT_FILES": "named"}) == ["['named', 'script.py']"]
+    assert scripts.plain(text.format({}, "'other'"), env={"DDPRUN_CHECKPOINT_FILES": "named"}) == ["['named', 'other', 'script.py']"]
 
 
 @pytest.mark.parametrize("others", ["owner", "mode"])

@@ -206,7 +206,7 @@ def undisturbed(host_group, torch_python, package) -> dict[str, str]:
         folder = host_group.home / f"undisturbed-{kind}"
         folder.mkdir()
         host_group["d"].check(["ddprun", "--nproc-per-node", "2", "--no-inspect", TRAINING, str(folder), "0", kind],
-                              env={**package, "PYTHON_EXEC": str(torch_python), "DDPRUN_CHECKPOINT_FOLDER": str(folder / "steps")})
+                              env={**package, "PYTHON_EXEC": str(torch_python), "DDPRUN_CHECKPOINT_FILES": str(folder / "steps")})
         ended[kind] = json.loads((folder / "ended").read_text())
     return ended
 

@@ -29,6 +29,7 @@ TEST_CASE("a manifest is the same after it was written and read, with and withou
   CHECK(render({2, {{"a", 1, ""}, {"b", 2, k_hash}}}) ==
         R"({"world":2,"files":{"a":1,"b":{"bytes":2,"blake2b":")" + k_hash + R"("}}})");
   CHECK(size_of(manifest) == 1012);
+  CHECK(parse_manifest(R"({"world":2,"files":{}})") == Manifest{2, {}});  // a rank that has nothing to save
 }
 
 TEST_CASE("what is no manifest is refused with a reason") {

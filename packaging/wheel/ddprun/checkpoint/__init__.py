@@ -8,7 +8,7 @@ by these; tensors are loaded in place, also in dicts; any other value is replace
 `Writer` and `Reader` are for torch.distributed.checkpoint, for states that another number of ranks is to load.
 
 Under `ddprun --checkpoint-memory` the files are in the memory of the node, otherwise in a folder that all ranks share: `folder`,
-else $DDPRUN_CHECKPOINT_FOLDER, else ./checkpoints. The newest two steps stay.
+else $DDPRUN_CHECKPOINT_FILES, else ./checkpoints. The newest two steps stay.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ _places: dict[str, Place] = {}
 def of(folder: Named) -> Place:
     """ddprun's, whatever folder is named: a script need not choose."""
     memory = os.environ.get("DDPRUN_CHECKPOINTS")
-    path = memory or os.path.realpath(folder or os.environ.get("DDPRUN_CHECKPOINT_FOLDER") or "checkpoints")
+    path = memory or os.path.realpath(folder or os.environ.get("DDPRUN_CHECKPOINT_FILES") or "checkpoints")
     if path not in _places:
         _places[path] = NodeMemory(Path(path)) if memory else Place(Path(path))
     return _places[path]
