@@ -96,8 +96,7 @@ OPTIONS = {
     "--standby-memory": (["--standby-memory", "x", *TRUE], "is not a memory size"),  # test_standby.py
     # what they do: test_checkpoints.py
     "--checkpoint-memory": (["--checkpoint-memory", "2G"], "json:checkpoints.memory_bytes.value=2147483648"),
-    "--checkpoint-folder": ([*CHECKPOINTS, "--checkpoint-folder", "/local"],
-                            "json:workers.0.env.DDPRUN_CHECKPOINTS=/local/ddprun-UID/checkpoints-JOB-AGENT"),
+    "--checkpoint-folder": ([*CHECKPOINTS, "--checkpoint-folder", "/local"], "json:checkpoints.folder=/local"),
     "--checkpoint-rate": ([*CHECKPOINTS, "--checkpoint-rate", "2M"], "json:checkpoints.bytes_per_second=2097152"),
     "--checkpoint-flush": ([*CHECKPOINTS, "--checkpoint-flush", "/all"], "json:checkpoints.flush=/all"),
     "--checkpoint-flush-every": ([*CHECKPOINTS, "--checkpoint-flush", "/all", "--checkpoint-flush-every", "5m"],
@@ -182,7 +181,8 @@ WORKER_VARIABLES = {
     "DDPRUN_WORKER_VARIABLES": ".+",
 }
 # Those that come with an option, a site, a scheduler or several nodes, and have tests of their own.
-ELSEWHERE = {"DDPRUN_STAGED", "DDPRUN_STORE", "OMP_PLACES", "OMP_PROC_BIND", "NCCL_IB_HCA", "FI_CXI_DEVICE_NAME", "GLOO_SOCKET_IFNAME",
+ELSEWHERE = {"DDPRUN_CHECKPOINTS", "DDPRUN_CHECKPOINT_SOCKET", "DDPRUN_CHECKPOINT_STEP",
+             "DDPRUN_STAGED", "DDPRUN_STORE", "OMP_PLACES", "OMP_PROC_BIND", "NCCL_IB_HCA", "FI_CXI_DEVICE_NAME", "GLOO_SOCKET_IFNAME",
              "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
              "SLURM_TASKS_PER_NODE", "TORCHELASTIC_TIMER_FILE", "DDPRUN_INSPECT", "PYTHONPATH", "NCCL_RAS_ADDR",
              "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_TRACE_BUFFER_SIZE",
@@ -316,7 +316,7 @@ def test_every_key_of_the_plan_that_the_manual_names_is_there(machine):
     keys = re.findall(r"^\.T[PQ]\n\.B ([a-z_.\[\]]+)( \*)?$", section, re.MULTILINE)
     assert len(keys) > 60
     plans = {name: json.loads(machine.run("--dry-run=json", *options, *TRUE).stdout)
-             for name, options in (("here", ["--nproc-per-node", "2", "--max-restarts", "1", "--check-command", "x", "--on-failure", "x"]),
+             for name, options in (("here", ["--nproc-per-node", "2", "--max-restarts", "1", "--check-command", "x", "--on-failure", "x", *CHECKPOINTS]),
                                    ("there", ["--hosts", "n1,n2"]))}
     told = re.search(r"the object has\n(.*?)\n\.TP", section, re.DOTALL)[1]
     carried = set(re.findall(r"[a-z_]{4,}", told)) - {"notices and"}
