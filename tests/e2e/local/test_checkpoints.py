@@ -120,29 +120,6 @@ def test_a_spare_gets_the_lost_hosts_part_from_its_neighbour(job):
     check_memory_is_free(job)
 
 
-def test_two_hosts_that_hold_each_others_copies_are_lost_and_the_last_flush_is_used(job):
-    flushed = job.directory / "flushed"
-    start(job, "abcd", "--checkpoint-flush", str(flushed), nodes="2:4")
-    wait_for_files(job.directory, "0.*", 4)
-    job.save(2)
-    job.wait_until_complete(2)
-    job.end()
-    for name in ["end", *(path.name for path in job.directory.glob("0.*"))]:
-        (job.directory / name).unlink()
-    (job.directory / "events").unlink()
-    start(job, "abcd", "--checkpoint-flush", str(flushed), nodes="2:4")
-    wait_for_files(job.directory, "0.*", 4)
-    assert all(" from 2: rank " in line for line in job.noted(0)), job.noted(0)
-    job.save(4)
-    job.wait_until_complete(4)
-    for killed in [job.kill(name) for name in "bc"]:
-        killed.wait()
-    wait_until("the others start again", lambda: len(job.noted(1)) == 2)
-    assert all(" from 2: rank " in line for line in job.noted(1)), job.noted(1)
-    said = job.end()["a"]
-    assert f"; the workers start from step 2 in {flushed}" in said, said
-
-
 def test_what_is_in_memory_is_flushed_at_the_end_and_the_next_job_starts_from_there(job):
     flushed = job.directory / "flushed"
     start(job, "ab", "--checkpoint-flush", str(flushed))
