@@ -18,7 +18,7 @@ bool send_list(SealedSocket& socket, const ShardSource::List& list) {
   }
   std::string version;
   staging::put_number(version, list.version);
-  staging::put_number(version, static_cast<std::uint64_t>(list.attempt + 1));
+  staging::put_number(version, static_cast<std::uint64_t>(std::int64_t{list.attempt} + 1));
   return socket.send(StagePiece::end, version);
 }
 
