@@ -93,7 +93,9 @@ def test_the_wheel_has_one_program_and_the_python_that_runs_it_as_a_module(wheel
     names = zipfile.ZipFile(wheel).namelist()
     programs = [name for name in names if name.endswith(".data/scripts/ddprun")]
     python = sorted(name for name in names if name.endswith(".py"))
-    modules = ("__init__", "__main__", "_launch", "_pickling", "_program", "_run", "_worker")
-    assert len(programs) == 1 and python == [f"ddprun/{name}.py" for name in modules] and "ddprun/py.typed" in names
+    source = REPOSITORY / "packaging" / "wheel"
+    modules = sorted(str(path.relative_to(source)) for path in source.glob("ddprun/**/*.py"))
+    assert len(programs) == 1 and python == modules and "ddprun/py.typed" in names
+    assert "ddprun/checkpoint/__init__.py" in modules
     metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
     assert b"\nRequires-Dist:" not in zipfile.ZipFile(wheel).read(metadata)
