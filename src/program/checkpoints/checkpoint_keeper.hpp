@@ -76,7 +76,7 @@ class CheckpointKeeper {
   pid_t process_ = -1;
   std::string received_;
   std::array<char, 65536> buffer_{};
-  bool is_known_ = false, is_begun_ = false;
+  bool is_known_ = false, is_begun_ = false, is_fetched_ = false;
 };
 
 }  // namespace ddprun::checkpoints
