@@ -1,7 +1,5 @@
 #include "checkpoints/checkpoint_keeper.hpp"
 
-#include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -176,12 +174,7 @@ void CheckpointKeeper::end(bool keep) {
   if (process_ <= 0) return;
   send(Frame::end, keep ? "keep" : "");
   process_ = -1;
-  const int socket = socket_.release();
-  ::shutdown(socket, SHUT_WR);
-  pollfd ended{socket, POLLIN, 0};
-  while (::poll(&ended, 1, k_removal_limit) > 0 && ::read(socket, buffer_.data(), buffer_.size()) > 0) {
-  }
-  ::close(socket);
+  os::end_by_socket(socket_.release(), k_removal_limit);
 }
 
 }  // namespace ddprun::checkpoints
