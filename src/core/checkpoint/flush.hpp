@@ -26,7 +26,8 @@ class Flush {
   void look(const Register& known, TimePoint now);
 
   std::optional<Saved> running() const { return running_; }
-  int attempt() const { return begun_in_; }           // in which it began
+  int attempt() const { return begun_in_; }                          // in which it began
+  const std::map<int, AgentIndex>& asked() const { return asked_; }  // agents that write the parts, by rank
   std::vector<int> ranks_of(AgentIndex agent) const;  // ranks whose parts of it the agent writes
   bool is_written() const { return running_ && written_.size() == static_cast<std::size_t>(running_->world); }
   std::set<AgentIndex> awaited() const;

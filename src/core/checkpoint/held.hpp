@@ -63,8 +63,8 @@ struct Order {
   std::vector<std::int64_t> complete{};
   std::optional<std::int64_t> flush{};
   int flush_world = 0;  // ranks of that step
-  // Attempt in which that flush began: with the launch's id a part of the unfinished folder's name, so that
-  // an agent that is cut off writes no part of another history there.
+  // Attempt in which that flush began: a part of the unfinished folder's name, so that an agent that is cut
+  // off writes no part of another history there.
   int flush_attempt = 0;
   std::vector<int> flush_ranks{};         // ranks whose parts of that step it writes to the flush folder
   std::optional<std::int64_t> publish{};  // only to one agent: rename that folder once it is whole

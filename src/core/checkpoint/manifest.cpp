@@ -1,12 +1,14 @@
 #include "checkpoint/manifest.hpp"
 
 #include <fmt/format.h>
+
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/json_text.hpp"
+#include "base/text.hpp"
 #include "facts/json_reader.hpp"
 #include "staging/manifest.hpp"
 
@@ -20,16 +22,19 @@ constexpr int k_most_ranks = 1 << 24;
 constexpr std::string_view k_digits = "0123456789";
 
 // Parses a number without leading zeros.
-template <class Number>
-std::optional<Number> parse_plain(std::string_view text, std::string_view prefix, std::string_view suffix) {
+std::optional<std::int64_t> parse_plain(std::string_view text, std::string_view prefix,
+                                        std::string_view suffix) {
   if (!text.starts_with(prefix) || !text.ends_with(suffix) || text.size() <= prefix.size() + suffix.size())
     return std::nullopt;
   text = text.substr(prefix.size(), text.size() - prefix.size() - suffix.size());
   if ((text.front() == '0' && text.size() > 1) || text.find_first_not_of(k_digits) != text.npos)
     return std::nullopt;
-  Number number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() ? std::optional(number) : std::nullopt;
+  return parse_integer(text);
+}
+
+std::optional<int> parse_rank(std::string_view text, std::string_view suffix) {
+  const auto rank = parse_plain(text, "rank-", suffix);
+  return rank && std::in_range<int>(*rank) ? std::optional(static_cast<int>(*rank)) : std::nullopt;
 }
 
 File read_file_entry(facts::JsonReader& reader, const facts::Json& value, const std::string& where) {
@@ -104,16 +109,12 @@ bool is_file_name(std::string_view name) {
 }
 
 std::string step_folder(std::int64_t step) { return fmt::format("step-{}", step); }
-std::optional<std::int64_t> parse_step(std::string_view name) {
-  return parse_plain<std::int64_t>(name, "step-", "");
-}
+std::optional<std::int64_t> parse_step(std::string_view name) { return parse_plain(name, "step-", ""); }
 std::string manifest_name(int rank) { return fmt::format("rank-{}.manifest", rank); }
-std::optional<int> parse_manifest_name(std::string_view name) {
-  return parse_plain<int>(name, "rank-", ".manifest");
-}
+std::optional<int> parse_manifest_name(std::string_view name) { return parse_rank(name, ".manifest"); }
 std::optional<int> parse_lone_file(std::string_view name) {
   if (!is_file_name(name)) return std::nullopt;
-  return parse_plain<int>(name.substr(0, name.find('.')), "rank-", "");
+  return parse_rank(name.substr(0, name.find('.')), "");
 }
 
 std::string encode(const std::vector<Offer>& offers) {

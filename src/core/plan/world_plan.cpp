@@ -343,6 +343,12 @@ void settle_tasks(Announcements& announcements) {
   }
 }
 
+std::vector<int> ranks_of(const Assignment& assignment) {
+  std::vector<int> ranks;
+  for (const RankAssignment& assigned : assignment.workers) ranks.push_back(assigned.rank.value);
+  return ranks;
+}
+
 WorldPlan make_world_plan(const Announcements& announced, Gaps gaps) {
   if (announced.empty()) throw Error("no ddprun process announced itself");
   if (gaps == Gaps::refused) check_agents(announced);

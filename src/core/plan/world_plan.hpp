@@ -109,6 +109,8 @@ struct Assignment {
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 
+std::vector<int> ranks_of(const Assignment& assignment);  // in its order of workers
+
 struct WorldPlan {
   int world_size = 0;
   std::vector<Assignment> assignments;  // address, port and the ids are the coordinator's

@@ -452,8 +452,7 @@ void Driver::carry_out(const supervise::act::ReportRequest& action) {
 void Driver::carry_out(const supervise::act::ReportSuccess&) {
   life_.note_succeeded();
   workers_.end_attempt();
-  checkpoints_.when_settled([this, attempt = supervisor_.attempt()] {  // the last step is to be flushed
-    link_.send_if_linked(rendezvous::CheckpointsHeld{checkpoints_.held()});
+  checkpoints_.when_settled([this, attempt = supervisor_.attempt()] {  // tells of the last step
     link_.send_if_linked(rendezvous::AttemptSucceeded{attempt});
   });
 }

@@ -66,10 +66,9 @@ void Driver::start_held() {
 // Removes what is newer than the step that the attempt starts from. False: this host's workers are held back
 // until their parts of it have come from other nodes.
 bool Driver::begin_checkpoints(const rendezvous::Start& start) {
-  std::vector<int> ranks;
-  for (const plan::RankAssignment& assigned : start.assignment.workers) ranks.push_back(assigned.rank.value);
+  const plan::Assignment& assignment = start.assignment;
   const bool begun = checkpoints_.begin_attempt(
-      {start.assignment.attempt.value, start.assignment.world_size, start.restore, std::move(ranks)},
+      {assignment.attempt.value, assignment.world_size, start.restore, plan::ranks_of(assignment)},
       [this] { start_held(); });
   if (!begun) held_start_ = start;
   return begun;
@@ -126,13 +125,12 @@ void Driver::end_warm_up() {
 }
 
 void Driver::tell_start(const plan::Assignment& assignment) const {
-  std::vector<int> ranks;
-  for (const plan::RankAssignment& assigned : assignment.workers) ranks.push_back(assigned.rank.value);
   const std::string interface = proven_interface(assignment);
   console::say_detail(fmt::format("attempt {}: {} on {}, {}:{}; {} here{}", assignment.attempt.value,
                                   count_of(assignment.world_size, "worker"),
                                   count_of(assignment.node_count, "node"), assignment.master_address,
-                                  assignment.master_port, rendezvous::describe_ranks(std::move(ranks)),
+                                  assignment.master_port,
+                                  rendezvous::describe_ranks(plan::ranks_of(assignment)),
                                   interface.empty() ? "" : ", interface " + interface));
   const plan::NodeProposal& node = *plans_.node;
   const std::string grace = probes::GraceSearch::describe(node.allocation, node.options.shutdown_timeout);

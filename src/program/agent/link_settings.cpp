@@ -8,6 +8,7 @@
 
 #include "agent/job_store.hpp"
 #include "allocation/asked_tasks.hpp"
+#include "allocation/schedulers/job_time.hpp"
 #include "os/process/reaper.hpp"
 #include "peers/authenticators.hpp"
 #include "peers/own_addresses.hpp"
@@ -30,7 +31,6 @@ namespace {
 constexpr int k_successor_ports = 8;
 constexpr int k_relay_ports = 8;  // number for other doors too
 constexpr Milliseconds k_refusal_patience{30000};
-constexpr Milliseconds k_kill_margin{5000};   // between the default of the grace and the scheduler's SIGKILL
 constexpr Milliseconds k_stop_margin{15000};  // beyond the grace, for the last kill and the way back
 
 net::LinkLimit link_limit(const options::Options& options, plan::RendezvousRole role) {
@@ -49,6 +49,23 @@ std::optional<rendezvous::ElasticNodes> elastic_of(const plan::NodeProposal& nod
   elastic.grow = options.grow.value;
   elastic.last_call = options.last_call.value;
   return elastic;
+}
+
+std::optional<rendezvous::CheckpointSettings> checkpoints_of(const plan::NodeProposal& node) {
+  const options::CheckpointOptions& options = node.options.checkpoint;
+  if (!options.memory) return std::nullopt;
+  rendezvous::CheckpointSettings settings;
+  settings.flush = options.flush;
+  settings.flush_every = options.flush_every;
+  const Sourced<Milliseconds> grace = allocation::end_grace(node.allocation.scheduler.value, {});
+  if (!grace.origin.empty()) settings.kill_after = grace.value;
+  return settings;
+}
+
+// Returns the ports of the site's range, which it has, for this purpose.
+std::vector<int> site_ports(const plan::NodeProposal& node, const std::string& purpose) {
+  return plan::make_port_sequence(node.rendezvous.key + purpose, k_relay_ports,
+                                  {node.site.profile.ports->first, node.site.profile.ports->second});
 }
 
 // Returns the candidates for MASTER_ADDR, best first: the user's choice, else this host's addresses.
@@ -93,10 +110,7 @@ std::vector<int> successor_ports(const plan::NodeProposal& node) {
 }
 
 std::vector<int> door_ports(const plan::NodeProposal& node, const std::string& purpose) {
-  if (!node.site.profile.ports) return {0};
-  std::vector<int> ports =
-      plan::make_port_sequence(node.rendezvous.key + purpose, k_relay_ports,
-                               {node.site.profile.ports->first, node.site.profile.ports->second});
+  std::vector<int> ports = node.site.profile.ports ? site_ports(node, purpose) : std::vector<int>();
   ports.push_back(0);
   return ports;
 }
@@ -109,8 +123,7 @@ std::vector<int> relay_ports(const plan::NodeProposal& node) {
   }
   ports.push_back(0);
   if (!node.site.profile.ports) return ports;
-  return plan::make_port_sequence(node.rendezvous.key + "/store", k_relay_ports,
-                                  {node.site.profile.ports->first, node.site.profile.ports->second});
+  return site_ports(node, "/store");
 }
 
 checkpoints::CheckpointSettings make_checkpoint_settings(const plan::NodeProposal& node) {
@@ -173,22 +186,6 @@ plan::Announcement make_announcement(const plan::NodeProposal& node, const facts
   if (of_use) self.python = workers.python();
   return self;
 }
-
-namespace {
-
-std::optional<rendezvous::CheckpointSettings> checkpoints_of(const plan::NodeProposal& node) {
-  const options::CheckpointOptions& options = node.options.checkpoint;
-  if (!options.memory) return std::nullopt;
-  rendezvous::CheckpointSettings settings;
-  settings.flush = options.flush;
-  settings.flush_every = options.flush_every;
-  const facts::SchedulerTraits* const traits = facts::find_traits(node.allocation.scheduler.value);
-  if (traits != nullptr && traits->grace > Milliseconds{0})
-    settings.kill_after = traits->grace + k_kill_margin;
-  return settings;
-}
-
-}  // namespace
 
 net::CoordinatorServiceSettings make_coordinator_settings(
     const plan::NodeProposal& node, const facts::Snapshot& snapshot, plan::Announcement announcement,

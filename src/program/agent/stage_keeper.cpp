@@ -1,8 +1,6 @@
 #include "agent/stage_keeper.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -136,13 +134,7 @@ void StageKeeper::end() {
   if (listener_.descriptor >= 0) ::close(std::exchange(listener_.descriptor, -1));
   if (process_ <= 0) return;
   settled_ = true;
-  const int socket = socket_.release();
-  ::shutdown(socket, SHUT_WR);
-  std::array<char, 4096> unread{};
-  pollfd ended{socket, POLLIN, 0};
-  while (::poll(&ended, 1, k_removal_limit) > 0 && ::read(socket, unread.data(), unread.size()) > 0) {
-  }
-  ::close(socket);
+  os::end_by_socket(socket_.release(), k_removal_limit);
   process_ = -1;
 }
 

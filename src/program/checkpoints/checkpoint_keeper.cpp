@@ -1,7 +1,5 @@
 #include "checkpoints/checkpoint_keeper.hpp"
 
-#include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -88,7 +86,7 @@ void CheckpointKeeper::when_settled(std::function<void()> then) {
 
 bool CheckpointKeeper::begin_attempt(const Begin& begin, std::function<void()> then) {
   if (!is_on() || std::exchange(attempt_, begin.attempt) == begin.attempt) return true;
-  is_begun_ = false;
+  is_begun_ = is_fetched_ = false;
   send(Frame::begin, write_record(begin, describe_begin));
   for (const TimePoint limit = os::now() + k_begin_limit; is_on() && !is_begun_;) {
     if (!os::wait_until_ready(socket_.native_handle(), limit)) return true;
@@ -97,7 +95,7 @@ bool CheckpointKeeper::begin_attempt(const Begin& begin, std::function<void()> t
     received_.append(buffer_.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     take_frames();
   }
-  if (has_parts(begin)) return true;
+  if (is_fetched_ || has_parts(begin)) return true;
   wait(fetched_, std::move(then), k_fetch_limit);
   return false;
 }
@@ -149,7 +147,8 @@ void CheckpointKeeper::take_frame(Frame kind, const std::string& text) {
     finish(first_);
   } else if (kind == Frame::settle) {
     finish(settled_);
-  } else if (kind == Frame::fetched) {
+  } else if (kind == Frame::fetched && text == std::to_string(attempt_)) {  // else of one that has ended
+    is_fetched_ = true;
     finish(fetched_);
   } else if (kind == Frame::begin) {
     is_begun_ = true;
@@ -175,12 +174,7 @@ void CheckpointKeeper::end(bool keep) {
   if (process_ <= 0) return;
   send(Frame::end, keep ? "keep" : "");
   process_ = -1;
-  const int socket = socket_.release();
-  ::shutdown(socket, SHUT_WR);
-  pollfd ended{socket, POLLIN, 0};
-  while (::poll(&ended, 1, k_removal_limit) > 0 && ::read(socket, buffer_.data(), buffer_.size()) > 0) {
-  }
-  ::close(socket);
+  os::end_by_socket(socket_.release(), k_removal_limit);
 }
 
 }  // namespace ddprun::checkpoints

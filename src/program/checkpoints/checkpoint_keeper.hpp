@@ -1,8 +1,9 @@
 // Checkpoints in memory in an agent: the process that keeps them, as the agent's event loop sees it.
 //
 // The driver calls, in this order:
-//   the constructor, before the first thread; then door() for the announcement, folder() and socket() for the
-//   workers when_first_known(), before it announces itself: held() then has what was kept for a requeued job
+//   the constructor, before the first thread; then door() for the announcement
+//   when_first_known(), before it announces itself: held() then has what was kept for a requeued job, and
+//     folder() and socket() what the workers are told
 //   begin_attempt() on each Start, before it starts workers: what is newer has gone when it returns
 //   take() on each CheckpointOrder, at any time
 //   when_settled() once all workers of an attempt have ended, before it says Stopped with held()
@@ -76,7 +77,7 @@ class CheckpointKeeper {
   pid_t process_ = -1;
   std::string received_;
   std::array<char, 65536> buffer_{};
-  bool is_known_ = false, is_begun_ = false;
+  bool is_known_ = false, is_begun_ = false, is_fetched_ = false;
 };
 
 }  // namespace ddprun::checkpoints

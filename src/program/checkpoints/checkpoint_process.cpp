@@ -142,9 +142,9 @@ class CheckpointProcess {
     tell_held();
     tell(Frame::begin);
     if (!restore) return;
-    start([this, step = restore->step, ranks = begin.ranks] {
-      others_.fetch_parts(step, ranks);
-      tell(Frame::fetched);
+    start([this, step = restore->step, begin] {
+      others_.fetch_parts(step, begin.ranks);
+      tell(Frame::fetched, std::to_string(begin.attempt));
     });
   }
 

@@ -35,7 +35,7 @@ enum class Frame : char {
   end = 'E',      // "keep" or nothing
   held = 'H',     // checkpoint::Held
   known = 'K',    // the first look is done; "off": there is no folder
-  fetched = 'F',  // the parts of the workers' own ranks are here, or cannot be had
+  fetched = 'F',  // number of an attempt: the parts of its workers' ranks are here, or cannot be had
   notice = 'N',   // two texts of staging::put_text
 };
 struct Begin {

@@ -66,6 +66,13 @@ inline void require(bool good, const Given& given, const char* what, const char*
   if (!good) throw UsageError(fmt::format("{} {}", given.origin, what), hint);
 }
 
+inline constexpr const char* k_own_folder = "name a folder that every node has for itself";
+// Takes a path that begins at the root.
+inline std::string absolute_from(const Given& given, const char* hint) {
+  require(given.value.starts_with('/'), given, "needs an absolute path", hint);
+  return given.value;
+}
+
 inline Sourced<int> number_from(const Given& given, std::int64_t most, const char* thing, const char* hint) {
   const auto number = parse_integer(given.value);
   if (!number || *number < 0 || *number > most) throw not_a(given, thing, hint);

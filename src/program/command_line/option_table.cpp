@@ -32,11 +32,7 @@ constexpr OptionEntry k_program_and_workers[] = {
                [](Draft& draft, const Given& given) { draft.stage.paths.push_back(file_from(given)); }),
     file_value("stage-to", "FOLDER", own, program,
                "folder of each node for these copies (default: TMPDIR, else /dev/shm)",
-               [](Draft& draft, const Given& given) {
-                 require(given.value.starts_with('/'), given, "needs an absolute path",
-                         "name a folder that every node has for itself");
-                 draft.stage.to = given.value;
-               }),
+               [](Draft& draft, const Given& given) { draft.stage.to = absolute_from(given, k_own_folder); }),
     flag("stage-keep", own, program, "keep these copies for the next job",
          [](Draft& draft, const Given&) { draft.stage.keep = true; }),
     flag("no-use-env", own, program,

@@ -72,9 +72,7 @@ constexpr OptionEntry k_failures[] = {
     file_value("checkpoint-folder", "FOLDER", own, failures,
                "local folder of each node for these checkpoints (default: /dev/shm)",
                [](Draft& draft, const Given& given) {
-                 require(given.value.starts_with('/'), given, "needs an absolute path",
-                         "name a folder that every node has for itself");
-                 draft.checkpoint.folder = given.value;
+                 draft.checkpoint.folder = absolute_from(given, k_own_folder);
                }),
     value("checkpoint-rate", "SIZE", own, failures,
           "bytes a second that each node copies from another one, as in 500M (default: no limit)",
@@ -84,9 +82,7 @@ constexpr OptionEntry k_failures[] = {
     file_value("checkpoint-flush", "FOLDER", own, failures,
                "write the newest checkpoint to this shared folder when the job ends (default: none)",
                [](Draft& draft, const Given& given) {
-                 require(given.value.starts_with('/'), given, "needs an absolute path",
-                         "name a folder that all nodes share");
-                 draft.checkpoint.flush = given.value;
+                 draft.checkpoint.flush = absolute_from(given, "name a folder that all nodes share");
                }),
     value("checkpoint-flush-every", "TIME", own, failures,
           "write the newest checkpoint there also while the job runs, as in 30m (default: off)",

@@ -16,7 +16,7 @@ void TraceLooks::begin_attempt(const plan::Assignment& assignment,
   end_attempt();
   if (!notice || assignment.workers.empty() || assignment.world_size < 2) return;
   attempt_ = assignment.attempt;
-  for (const plan::RankAssignment& worker : assignment.workers) ranks_.push_back(worker.rank.value);
+  ranks_ = plan::ranks_of(assignment);
   interval_ = slow::look_interval(*notice, assignment.node_count);
   entries_ = slow::entries_wanted(assignment.world_size);
   net::call_after(timer_, interval_, [this] { look(); });

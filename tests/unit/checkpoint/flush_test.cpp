@@ -7,6 +7,7 @@ using namespace ddprun;
 using namespace ddprun::checkpoint;
 using namespace std::chrono_literals;
 using ddprun::test::checkpoints::held;
+using ddprun::test::checkpoints::published;
 
 namespace {
 
@@ -79,10 +80,7 @@ TEST_CASE("a flush that is due begins once a step is complete, and none is begun
   CHECK(job.flush.due() == k_now + 70min);
   job.say(0, held("90:01"));
   CHECK(job.flush.running()->step == 90);
-  Held done = held("90:01");
-  done.published = 90;
-  done.published_world = 2;
-  job.say(0, done);
+  job.say(0, published(held("90:01"), 90));
   job.pass(30min);
   CHECK_FALSE(job.flush.running());
 }
@@ -133,10 +131,7 @@ TEST_CASE("at the end the newest step is flushed at once, and a newer one after 
   CHECK(job.flush.running()->step == 90);
   job.say(0, held("90:01 100:01"));
   CHECK(job.flush.running()->step == 90);
-  Held done = held("90:01 100:01");
-  done.published = 90;
-  done.published_world = 2;
-  job.say(0, done);
+  job.say(0, published(held("90:01 100:01"), 90));
   CHECK(job.flush.running()->step == 100);
 }
 

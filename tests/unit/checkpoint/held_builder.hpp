@@ -29,4 +29,11 @@ inline checkpoint::Held held(const std::string& text, int world = 2, int attempt
   return result;
 }
 
+// The same, of an agent that sees this step in the flush folder.
+inline checkpoint::Held published(checkpoint::Held held, std::int64_t step, int world = 2) {
+  held.published = step;
+  held.published_world = world;
+  return held;
+}
+
 }  // namespace ddprun::test::checkpoints

@@ -6,6 +6,7 @@
 using namespace ddprun;
 using namespace ddprun::checkpoint;
 using ddprun::test::checkpoints::held;
+using ddprun::test::checkpoints::published;
 
 namespace {
 
@@ -17,12 +18,6 @@ Register make_register(const std::vector<Held>& agents) {
   for (std::size_t i = 0; i < agents.size(); ++i)
     known.note({static_cast<int>(i)}, "n" + std::to_string(i), agents[i]);
   return known;
-}
-
-Held published(Held held, std::int64_t step, int world = 2) {
-  held.published = step;
-  held.published_world = world;
-  return held;
 }
 
 std::string describe(const std::optional<Saved>& saved) {

@@ -45,12 +45,6 @@ Announcement launched_task(int rank, const std::string& host, int local) {
   return announcement;
 }
 
-std::vector<int> ranks_of(const Assignment& assignment) {
-  std::vector<int> ranks;
-  for (const RankAssignment& assigned : assignment.workers) ranks.push_back(assigned.rank.value);
-  return ranks;
-}
-
 std::string refusal(const std::vector<Announcement>& announcements) {
   try {
     make_world_plan(announcements);

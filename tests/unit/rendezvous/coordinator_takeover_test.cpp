@@ -52,12 +52,6 @@ Play gathering(int least = 1) {
   return play;
 }
 
-std::vector<int> ranks_of(const Start& start) {
-  std::vector<int> ranks;
-  for (const auto& each : start.assignment.workers) ranks.push_back(each.rank.value);
-  return ranks;
-}
-
 std::string noticed(const Play& play) {
   std::string all;
   for (const ShowNotice& each : play.all<ShowNotice>()) all += each.notice.what + "\n";
@@ -79,8 +73,8 @@ TEST_CASE("with all others here, and the old coordinator ended, the next attempt
   play.store_ready(3);
   const auto starts = play.sent<Start>();
   REQUIRE(starts.size() == 3);
-  CHECK(ranks_of(starts[0].second) == std::vector<int>{0, 1});
-  CHECK(ranks_of(starts[2].second) == std::vector<int>{4, 5});
+  CHECK(plan::ranks_of(starts[0].second.assignment) == std::vector<int>{0, 1});
+  CHECK(plan::ranks_of(starts[2].second.assignment) == std::vector<int>{4, 5});
   CHECK(starts[0].second.assignment.launch_id == "abc");
 }
 

@@ -48,7 +48,7 @@ Checkpoints::Checkpoints(const std::optional<CheckpointSettings>& settings)
 void Checkpoints::note(AgentIndex agent, const std::string& host, const checkpoint::Held& held) {
   if (!settings_) return;
   known_.note(agent, host, held);
-  is_new_ = true;
+  is_new_ = is_untold_ = true;
   if (const auto all = known_.complete(); !all.empty())
     reached_ = std::max(reached_.value_or(all.front()), all.front());
 }
@@ -56,7 +56,7 @@ void Checkpoints::note(AgentIndex agent, const std::string& host, const checkpoi
 void Checkpoints::forget(AgentIndex agent) {
   known_.forget(agent);
   told_.erase(agent);
-  is_new_ = true;
+  is_new_ = are_others_ = true;
 }
 
 Checkpoints::Restores Checkpoints::begin_attempt(const Membership& members, Attempt attempt, TimePoint now) {
@@ -81,12 +81,12 @@ Checkpoints::Restores Checkpoints::begin_attempt(const Membership& members, Atte
     }
   }
   tell_loss(start);
-  kept_told_ = start ? start->step : -1;
   const std::int64_t from = start ? start->step : -1;
+  kept_told_ = from;
   known_.begin_attempt(attempt.value, from, members.participants());
   flush_.begin_attempt(attempt.value, from, now);
   signal_at_.reset();
-  is_new_ = true;
+  is_new_ = are_others_ = true;
   return restores;
 }
 
@@ -114,6 +114,12 @@ Checkpoints::Orders Checkpoints::take_orders(const Membership& members, AgentInd
   common.complete = known_.kept(common.flush);
   known_.note_kept(common.complete);
   common.ending = holds_end();
+  if (flush_.is_written()) common.publish = common.flush;
+  const bool same = !std::exchange(are_others_, false) && told_.size() == members.here().size() &&
+                    common == common_ && flush_.asked() == asked_;
+  if (same) return orders;  // most of what is said of parts changes nothing for any agent
+  common_ = common;
+  asked_ = flush_.asked();
   const auto servers = servers_of(members);
   const auto neighbours = neighbours_of(members, servers);
   copies_ = !neighbours.empty();
@@ -122,30 +128,24 @@ Checkpoints::Orders Checkpoints::take_orders(const Membership& members, AgentInd
     if (const auto next = neighbours.find(agent); next != neighbours.end())
       order.copy_from = servers.at(next->second);
     order.flush_ranks = flush_.ranks_of(agent);
-    if (agent == own && flush_.is_written()) order.publish = order.flush;
+    if (agent != own) order.publish.reset();
     checkpoint::Order& told = told_[agent];
     if (order != told) orders.emplace_back(agent, told = order);
   }
   return orders;
 }
 
-namespace {
-
-std::optional<std::int64_t> take_newer(std::int64_t& told, const std::optional<checkpoint::Saved>& found) {
-  if (!found || found->step <= told) return std::nullopt;
-  return told = found->step;
-}
-
-}  // namespace
-
-std::optional<std::int64_t> Checkpoints::take_kept() {
+Checkpoints::News Checkpoints::take_news() {
+  News news;
+  if (!settings_ || !std::exchange(is_untold_, false)) return news;
   const auto all = known_.complete();
-  if (!copies_) return take_newer(kept_told_, all.empty() ? std::nullopt : std::optional(all.front()));
-  return take_newer(kept_told_, known_.newest_safe());
-}
-
-std::optional<std::int64_t> Checkpoints::take_published() {
-  return take_newer(published_told_, known_.published());
+  const auto newest = all.empty() ? std::nullopt : std::optional(all.front());
+  const auto note = [&](std::int64_t& told, const std::optional<Saved>& found, const std::string& folder) {
+    if (found && found->step > told) news.emplace_back(told = found->step, folder);
+  };
+  note(kept_told_, copies_ ? known_.newest_safe() : newest, {});
+  note(published_told_, known_.published(), settings_->flush);
+  return news;
 }
 
 // ---- the end of the job

@@ -23,7 +23,10 @@ class Checkpoints {
   explicit Checkpoints(const std::optional<CheckpointSettings>& settings);
 
   void note(AgentIndex agent, const std::string& host, const checkpoint::Held& held);
-  void move(AgentIndex from, AgentIndex to) { known_.move(from, to); }
+  void move(AgentIndex from, AgentIndex to) {
+    known_.move(from, to);
+    are_others_ = true;
+  }
   void forget(AgentIndex agent);
   // Begins an attempt of those that take part, and returns what each starts from.
   Restores begin_attempt(const Membership& members, Attempt attempt, TimePoint now);
@@ -31,11 +34,10 @@ class Checkpoints {
   Orders take_orders(const Membership& members, AgentIndex own, TimePoint now);
   std::vector<allocation::Notice> take_notices() { return std::exchange(notices_, {}); }
 
-  // Return the newest step, once, that no loss of a host would destroy where there are two, and the newest
-  // one in the flush folder.
-  std::optional<std::int64_t> take_kept();
-  std::optional<std::int64_t> take_published();
-  std::string flush_folder() const { return settings_ ? settings_->flush : std::string(); }
+  // Returns, once, the newest step in memory that no loss of a host would destroy where there are two, and
+  // the newest one in the flush folder, which is named then.
+  using News = std::vector<std::pair<std::int64_t, std::string>>;
+  News take_news();
 
   // ---- the end of the job
 
@@ -58,10 +60,12 @@ class Checkpoints {
   checkpoint::Register known_;
   checkpoint::Flush flush_;
   std::map<AgentIndex, checkpoint::Order> told_;
-  bool is_new_ = false;                       // orders may have changed
+  checkpoint::Order common_;                  // the same for all, as it was told last
+  std::map<int, AgentIndex> asked_;           // agents that were asked to flush, by rank
+  bool is_new_ = false, are_others_ = false;  // something was said; agents have come, gone or changed places
   std::optional<checkpoint::Saved> reached_;  // the newest one that was complete in memory
   std::vector<allocation::Notice> notices_;
-  bool copies_ = false;  // there are neighbours
+  bool copies_ = false, is_untold_ = false;  // there are neighbours; there may be news
   std::int64_t kept_told_ = -1, published_told_ = -1;
   std::optional<supervise::Cause> end_;  // held back
   bool given_up_ = false;

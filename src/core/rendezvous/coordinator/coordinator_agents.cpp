@@ -169,9 +169,7 @@ bool Coordinator::runs_rank(AgentIndex agent, GlobalRank rank) const {
 std::string Coordinator::name_of(AgentIndex agent) const {
   const plan::Assignment* const share = share_of(agent);
   if (share == nullptr) return host_of(agent);
-  std::vector<int> ranks;
-  for (const plan::RankAssignment& assigned : share->workers) ranks.push_back(assigned.rank.value);
-  return fmt::format("{} ({})", host_of(agent), describe_ranks(std::move(ranks)));
+  return fmt::format("{} ({})", host_of(agent), describe_ranks(plan::ranks_of(*share)));
 }
 
 supervise::Cause Coordinator::failed_here(std::string detail) const {

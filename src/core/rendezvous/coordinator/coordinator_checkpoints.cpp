@@ -23,9 +23,8 @@ void Coordinator::settle(TimePoint now) {
   if (state_ != State::finished) {
     for (auto& [agent, order] : checkpoints_.take_orders(members_, settings_.own, now))
       send(agent, CheckpointOrder{std::move(order)});
-    if (const auto step = checkpoints_.take_kept()) record(told::checkpoint(attempt_, *step, {}));
-    if (const auto step = checkpoints_.take_published())
-      record(told::checkpoint(attempt_, *step, checkpoints_.flush_folder()));
+    for (const auto& [step, folder] : checkpoints_.take_news())
+      record(told::checkpoint(attempt_, step, folder));
     const auto end = checkpoints_.take_end(job_end_, now);
     for (allocation::Notice& notice : checkpoints_.take_notices())
       actions_.push_back(ShowNotice{std::move(notice)});

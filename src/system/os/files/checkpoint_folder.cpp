@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "os/clock.hpp"
+#include "os/descriptors.hpp"
 #include "os/files/stage_digest.hpp"
 #include "os/files/stage_folder.hpp"
 #include "os/private_files.hpp"
@@ -193,12 +194,7 @@ NewFile::~NewFile() {
 }
 
 void NewFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw system_failure("cannot write " + printable(path_), errno);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (!write_whole(file_.get(), bytes)) throw system_failure("cannot write " + printable(path_), errno);
 }
 
 void NewFile::finish(bool durable) {

@@ -1,7 +1,9 @@
 #include "os/process/child_socket.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -98,6 +100,15 @@ std::optional<std::string> receive_line(int socket, TimePoint deadline) {
     }
   }
   return std::nullopt;
+}
+
+void end_by_socket(int socket, int milliseconds) {
+  ::shutdown(socket, SHUT_WR);
+  std::array<char, 4096> unread{};
+  pollfd ended{socket, POLLIN, 0};
+  while (::poll(&ended, 1, milliseconds) > 0 && ::read(socket, unread.data(), unread.size()) > 0) {
+  }
+  ::close(socket);
 }
 
 }  // namespace ddprun::os

@@ -32,6 +32,10 @@ struct ReceivedMessage {
 // Receives one message of at most `longest` bytes. `flags`: of recvmsg(2), such as MSG_DONTWAIT.
 ReceivedMessage receive_message(int socket, std::size_t longest, int flags = 0);
 
+// Tells the child that all is over, which it sees as the end of what it reads, and waits until it has ended
+// or for so many milliseconds. Closes the socket.
+void end_by_socket(int socket, int milliseconds);
+
 // Receives up to a line end, which is left out; nullopt when the peer ends before it, sends more than 4 KiB
 // without one, or none by then.
 std::optional<std::string> receive_line(int socket, TimePoint deadline);

@@ -331,6 +331,53 @@ TEST_CASE("a worker gets files from a replica here, as another name, and from th
   CHECK(worker.ask("fetch 5 rank-0.pt").starts_with("no no node"));
 }
 
+TEST_CASE("an attempt may begin once the parts of its ranks are here, however soon they are") {
+  const os::TempDir place{std::optional<std::string>()};
+  Node one(place, 0), two(place, 1);
+  for (Node* const node : {&one, &two}) {
+    node->open();
+    node->begin(0, 2);
+  }
+  const std::string contents = contents_of(70000);
+  save(one, 4, 0, 2, contents);
+  two.keeper->take(copy_from(one));
+  wait_until([&] { return two.has(4, 0, true); });
+  for (int attempt = 1; attempt <= 40;
+       ++attempt) {  // two has the replica, and a second name for it takes no time
+    bool told = false;
+    if (!two.keeper->begin_attempt({attempt, 2, restore_from(4, 2, &one, {0}), {0}}, [&] { told = true; }))
+      wait_until([&] { return told; });
+    wait_until([&] { return fs::exists(two.path(4, "rank-0.pt")); });
+    CHECK(read(two.path(4, "rank-0.pt")) == contents);
+    CHECK(two.keeper->begin_attempt({attempt, 2, restore_from(4, 2, &one, {0}), {0}}, [] {}));
+  }
+}
+
+TEST_CASE("parts that come late for an attempt that has ended let no other one begin") {
+  const os::TempDir place{std::optional<std::string>()};
+  Node one(place, 0), two(place, 1), three(place, 2);
+  for (Node* const node : {&one, &two, &three}) {
+    node->open();
+    node->begin(0, 2);
+  }
+  save(one, 4, 0, 2, contents_of(70000));
+  save(three, 5, 0, 2, contents_of(80000));
+  wait_until([&] { return one.has(4, 0) && three.has(5, 0); });
+  for (const Node* const node : {&one, &three}) ::kill(node->process, SIGSTOP);
+  REQUIRE_FALSE(two.keeper->begin_attempt({1, 2, restore_from(4, 2, &one, {0}), {0}}, [] {}));
+  std::optional<bool> is_here;
+  REQUIRE_FALSE(two.keeper->begin_attempt({2, 2, restore_from(5, 2, &three, {0}), {0}},
+                                          [&] { is_here = fs::exists(two.path(5, "rank-0.pt")); }));
+  ::kill(one.process, SIGCONT);
+  wait_until([&] { return two.has(4, 0, true); });
+  bool settled = false;
+  two.keeper->when_settled([&] { settled = true; });
+  wait_until([&] { return settled; });
+  ::kill(three.process, SIGCONT);
+  wait_until([&] { return is_here.has_value(); });
+  CHECK(is_here == true);
+}
+
 TEST_CASE("a step is flushed whole or not at all, and read from there with its hashes") {
   const os::TempDir place{std::optional<std::string>()}, shared{std::optional<std::string>()};
   Node one(place, 0), two(place, 1);
