@@ -56,9 +56,9 @@ void CheckpointStore::see(std::int64_t published, int world) {
 }
 
 void CheckpointStore::note_flushed(std::int64_t step, int rank) {
-  if (held_.flushed != step || held_.flushed_attempt != order.flush_attempt) held_.flushed_ranks.clear();
+  if (held_.flushed != step || held_.flushed_number != order.flush_number) held_.flushed_ranks.clear();
   held_.flushed = step;
-  held_.flushed_attempt = order.flush_attempt;
+  held_.flushed_number = order.flush_number;
   if (std::ranges::find(held_.flushed_ranks, rank) == held_.flushed_ranks.end())
     held_.flushed_ranks.push_back(rank);
 }
@@ -177,7 +177,7 @@ void Agent::write_part(std::int64_t step, int rank) {
   for (const Copies* const copies : {&store_.own, &store_.replicas}) {
     const auto found = copies->find({step, rank});
     if (found == copies->end()) continue;
-    world_.flush_folder().partial[{step, store_.order.flush_attempt}][rank] = found->second;
+    world_.flush_folder().partial[{step, store_.order.flush_number}][rank] = found->second;
     store_.note_flushed(step, rank);
     return tell_checkpoints();
   }
@@ -215,7 +215,7 @@ void World::copy_all(Agent& agent) {
 
 // One step is published once all of its parts are there, and these are of one attempt.
 void World::publish(std::int64_t step, const Agent& agent) {
-  const auto& parts = folder_.partial[{step, agent.store().order.flush_attempt}];
+  const auto& parts = folder_.partial[{step, agent.store().order.flush_number}];
   require(!parts.empty(), "nothing is there to publish");
   const Copy first = parts.begin()->second;
   require(static_cast<int>(parts.size()) >= first.world, fmt::format("step {} is published in part", step));

@@ -5,8 +5,8 @@
 
 namespace ddprun::checkpoint {
 
-void Flush::begin_attempt(int attempt, std::int64_t from, TimePoint now) {
-  attempt_ = attempt;
+void Flush::begin_attempt(int number, std::int64_t from, TimePoint now) {
+  next_number_ = number;
   ending_ = false;
   if (running_ && running_->step > from) running_.reset();
   if (every_ && !due_) due_ = now + *every_;
@@ -20,7 +20,7 @@ void Flush::begin_end(const Register& known) {
 void Flush::look(const Register& known, TimePoint now) {
   if (!wanted_) return;
   const Saved published = known.published().value_or(Saved{-1, 0});
-  const bool failed = running_ && (written_.merge(known.flushed(running_->step, begun_in_)), !assign(known));
+  const bool failed = running_ && (written_.merge(known.flushed(running_->step, number_)), !assign(known));
   if (running_ && (failed || published.step >= running_->step)) running_.reset();
   const auto all = known.complete();
   if (due_ && now >= *due_) {
@@ -29,7 +29,7 @@ void Flush::look(const Register& known, TimePoint now) {
   }
   if (running_ || !(ending_ || is_due_) || all.empty() || all.front().step <= published.step) return;
   running_ = all.front();
-  begun_in_ = attempt_;
+  number_ = next_number_;
   asked_.clear();
   written_.clear();
   is_due_ = false;

@@ -16,17 +16,20 @@ namespace ddprun::checkpoint {
 
 class Flush {
  public:
-  // `wanted`: there is a folder. `every`: nullopt if only the end of the job counts.
-  Flush(bool wanted, std::optional<Milliseconds> every) : wanted_(wanted), every_(every) {}
+  // `wanted`: there is a folder. `every`: nullopt if only the end of the job counts. `number`: that of
+  // flushes before the first attempt.
+  Flush(bool wanted, std::optional<Milliseconds> every, int number = 0)
+      : wanted_(wanted), every_(every), next_number_(number) {}
 
-  // Notes an attempt that starts from this step: a flush of a newer one is over.
-  void begin_attempt(int attempt, std::int64_t from, TimePoint now);
+  // Notes an attempt that starts from this step: a flush of a newer one is over. `number`: that of those that
+  // begin in it.
+  void begin_attempt(int number, std::int64_t from, TimePoint now);
   // Notes that the job ends: only the newest step counts any more.
   void begin_end(const Register& known);
   void look(const Register& known, TimePoint now);
 
   std::optional<Saved> running() const { return running_; }
-  int attempt() const { return begun_in_; }                          // in which it began
+  int number() const { return number_; }
   const std::map<int, AgentIndex>& asked() const { return asked_; }  // agents that write the parts, by rank
   std::vector<int> ranks_of(AgentIndex agent) const;  // ranks whose parts of it the agent writes
   bool is_written() const { return running_ && written_.size() == static_cast<std::size_t>(running_->world); }
@@ -41,7 +44,7 @@ class Flush {
   bool ending_ = false, is_due_ = false;
   std::optional<TimePoint> due_;
   std::optional<Saved> running_;
-  int attempt_ = 0, begun_in_ = 0;
+  int next_number_, number_ = 0;
   std::map<int, AgentIndex> asked_;  // agents by rank
   std::set<int> written_;            // ranks
 };

@@ -27,7 +27,7 @@ struct Held {
   // once an attempt starts from an older one.
   std::optional<std::int64_t> flushed{};
   std::vector<int> flushed_ranks{};
-  int flushed_attempt = 0;  // Order::flush_attempt of that order
+  int flushed_number = 0;  // Order::flush_number of that order
   // Newest complete step in the flush folder that it sees.
   std::optional<std::int64_t> published{};
   int published_world = 0;
@@ -63,9 +63,10 @@ struct Order {
   std::vector<std::int64_t> complete{};
   std::optional<std::int64_t> flush{};
   int flush_world = 0;  // ranks of that step
-  // Attempt in which that flush began: a part of the unfinished folder's name, so that an agent that is cut
-  // off writes no part of another history there.
-  int flush_attempt = 0;
+  // Number of the attempt and coordinator that began that flush: a part of the unfinished folder's name, so
+  // that an agent that is cut off, with a coordinator of its own perhaps, writes no part of another history
+  // there.
+  int flush_number = 0;
   std::vector<int> flush_ranks{};         // ranks whose parts of that step it writes to the flush folder
   std::optional<std::int64_t> publish{};  // only to one agent: rename that folder once it is whole
   bool ending = false;                    // Finish follows the flush, which may take minutes

@@ -151,11 +151,11 @@ std::vector<int> Register::missing(const Saved& saved) const {
   return all;
 }
 
-std::set<int> Register::flushed(std::int64_t step, int attempt) const {
+std::set<int> Register::flushed(std::int64_t step, int number) const {
   std::set<int> all;
   for (const auto& [agent, entry] : agents_) {
     const Held& held = entry.held;
-    if (held.flushed == step && held.flushed_attempt == attempt && step <= limit_of(held.attempt))
+    if (held.flushed == step && held.flushed_number == number && step <= limit_of(held.attempt))
       all.insert(held.flushed_ranks.begin(), held.flushed_ranks.end());
   }
   return all;

@@ -63,8 +63,8 @@ class Register {
   const std::string& host_of(AgentIndex agent) const { return agents_.at(agent).host; }
   std::map<int, Holders> holders(const Saved& saved) const;
   std::vector<int> missing(const Saved& saved) const;  // ranks whose part no agent has
-  // Returns the ranks whose parts of a step agents have written in the flush that began in that attempt.
-  std::set<int> flushed(std::int64_t step, int attempt) const;
+  // Returns the ranks whose parts of a step agents have written in the flush of that number.
+  std::set<int> flushed(std::int64_t step, int number) const;
 
  private:
   struct Entry {

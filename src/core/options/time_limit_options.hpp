@@ -20,6 +20,7 @@ struct TimeLimitOptions {
   std::optional<Sourced<int>> requeue{};             // --requeue[=N]; 0: as often as it takes
   Sourced<std::vector<int>> requeue_on = by_default(std::vector<int>{});  // exit codes, ascending
   Sourced<std::vector<int>> no_requeue_on = by_default(std::vector<int>{});
+  bool resumes = false;  // --checkpoint-flush: a job that runs again goes on from what was saved
   Sourced<Milliseconds> min_attempt = by_default(Milliseconds{0});  // --min-attempt-time
 };
 

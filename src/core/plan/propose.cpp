@@ -187,9 +187,10 @@ void adapt_to_own_device(NodeProposal& node, const placement::VisibleDevices& de
 // Finds an option that has no effect, as it decides about a requeue only together with another one.
 std::optional<allocation::Notice> find_idle_requeue(const options::TimeLimitOptions& limit) {
   const bool codes = !limit.requeue_on.value.empty();
-  if (limit.requeue && !limit.signal && !codes) {
+  if (limit.requeue && !limit.signal && !codes && !limit.resumes) {
     return allocation::Notice{
-        limit.requeue->origin + " has no effect without --signal-before-end or --requeue-on",
+        limit.requeue->origin +
+            " has no effect without --signal-before-end, --checkpoint-flush or --requeue-on",
         "add --signal-before-end USR1@120 to requeue the job at its time limit, or --requeue-on CODES"};
   }
   if (limit.requeue || !codes) return std::nullopt;

@@ -30,13 +30,14 @@ std::string limit_text(std::int64_t end, std::int64_t now) {
 std::string requeue_text(const options::TimeLimitOptions& limit) {
   std::vector<std::string> when;
   if (limit.signal) when.emplace_back("after the signal");
+  if (limit.resumes) when.emplace_back("at the limit");
   if (const auto& codes = limit.requeue_on.value; !codes.empty())
     when.push_back(fmt::format("on code {}", fmt::join(codes, ", ")));
   if (const auto& codes = limit.no_requeue_on.value; !codes.empty())
     when.push_back(fmt::format("not on code {}", fmt::join(codes, ", ")));
   const int most = limit.requeue->value;
   const std::string count = most > 0 ? ", at most " + count_of(most, "time") : std::string();
-  return (when.empty() ? "never: no signal, no code" : join(when, ", ")) + count;
+  return (when.empty() ? "never: no signal, no code, no --checkpoint-flush" : join(when, ", ")) + count;
 }
 
 // Returns the time from the scheduler's SIGTERM to its SIGKILL; no origin: not known.

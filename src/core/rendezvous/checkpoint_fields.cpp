@@ -47,7 +47,7 @@ void describe_held(Fields& fields, checkpoint::Held& held) {
   if (fields.has("parts", !held.parts.empty())) fields.value("parts", held.parts, k_max_parts, describe_part);
   fields.optional("flushed", held.flushed);
   describe_ranks(fields, "flushed_ranks", held.flushed_ranks, k_max_parts);
-  fields.optional("flushed_attempt", held.flushed_attempt, 0, k_most_attempts);
+  fields.optional("flushed_number", held.flushed_number, 0, k_most_attempts);
   fields.optional("published", held.published);
   fields.optional("published_world", held.published_world, 0, k_max_processes);
   fields.unless(-1, "attempt", held.attempt, 0, k_most_attempts);
@@ -70,7 +70,7 @@ void describe_order(Fields& fields, checkpoint::Order& order) {
     fields.value("complete", order.complete, k_max_kept, 0);
   fields.optional("flush", order.flush);
   fields.optional("flush_world", order.flush_world, 0, k_max_processes);
-  fields.optional("flush_attempt", order.flush_attempt, 0, k_most_attempts);
+  fields.optional("flush_number", order.flush_number, 0, k_most_attempts);
   describe_ranks(fields, "flush_ranks", order.flush_ranks, k_max_parts);
   fields.optional("publish", order.publish);
   fields.optional("ending", order.ending);

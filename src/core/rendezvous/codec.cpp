@@ -155,6 +155,7 @@ void describe(Fields& fields, StopRequest& request) {
   fields.value("host", request.host);
   fields.value("whole_tree", request.whole_tree);
   fields.value("sender", request.sender);
+  fields.optional("again", request.again);
 }
 
 void describe(Fields& fields, ClientVerdict& verdict) {

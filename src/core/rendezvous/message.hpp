@@ -96,12 +96,14 @@ struct Stuck {
   friend bool operator==(const Stuck&, const Stuck&) = default;
 };
 
-// Request to end the whole job: this ddprun was signalled.
+// Request to end the whole job: this ddprun was signalled. Once more, after a request before it, by a person:
+// a last flush is not waited for any longer.
 struct StopRequest {
   int signal = 0;
   std::string host;
   bool whole_tree = false;  // workers of its host had the signal from the sender too
   std::string sender{};     // "sent by bash, pid 77"; empty: from above ddprun, by a key, or not known
+  bool again = false;
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
 

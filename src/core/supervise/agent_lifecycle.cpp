@@ -103,6 +103,8 @@ Actions AgentLifecycle::on_stop_signal(int signal, SignalWay way, bool maybe_tre
   actions.push_back(life::Say{
       fmt::format("{} again on {}: killing the remaining processes", options::signal_name(signal), host_)});
   actions.push_back(life::StopWorkers{signal, /*hurry=*/true});
+  if (joined_ && !link_lost_)
+    actions.push_back(life::SendStopRequest{signal, /*whole_tree=*/false, /*again=*/true});
   return actions;
 }
 

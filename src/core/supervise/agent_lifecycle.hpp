@@ -56,6 +56,7 @@ struct Judge {  // asks the signal ledger for its verdict
 struct SendStopRequest {
   int signal;
   bool whole_tree;
+  bool again = false;
 };
 struct SendStopped {
   Attempt attempt;

@@ -29,11 +29,13 @@ std::string find_reason(const options::TimeLimitOptions& options, const Cause& c
   using enum Cause::Kind;
   const bool failed = cause.kind == worker_failed;
   if (has_code(options.requeue_on, cause)) return describe_code(options.requeue_on, cause);
-  if (!facts.warned || !options.signal) return {};
+  const bool warned = facts.warned && options.signal;
+  if (cause.kind == stopped_by_signal && facts.at_time_limit && (warned || options.resumes))
+    return "it reached its time limit";
+  if (!warned) return {};
   const int signal = options.signal->value.signal;
   if (failed || cause.kind == success) return "its workers ended after " + options::signal_name(signal);
   if (cause.kind != stopped_by_signal) return {};
-  if (facts.at_time_limit) return "it reached its time limit";
   // A worker without a handler ends by the warning itself.
   const bool by_warning = cause.signal == signal && cause.detail.empty();
   return by_warning ? "its workers ended after " + options::signal_name(signal) : std::string();

@@ -26,10 +26,10 @@ struct RequeueDecision {
   std::string hint;
 };
 
-// Decides to ask the scheduler if the workers ended, with success or not, after the warning, or one failed
-// with a code of --requeue-on and none of --no-requeue-on, and the job was not started again --requeue=N
-// times already. A user who stops a job by hand wants it to end; a preemption is the scheduler's own
-// decision.
+// Decides to ask the scheduler if the workers ended, with success or not, after the warning, the time limit
+// ended them and what they saved is flushed, or one failed with a code of --requeue-on and none of
+// --no-requeue-on, and the job was not started again --requeue=N times already. A user who stops a job by
+// hand wants it to end; a preemption is the scheduler's own decision.
 RequeueDecision decide_requeue(const options::TimeLimitOptions& options, const Cause& cause,
                                const RequeueFacts& facts);
 

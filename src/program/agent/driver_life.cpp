@@ -43,7 +43,7 @@ void Driver::carry_out(const supervise::life::Judge& action) {
 
 void Driver::carry_out(const supervise::life::SendStopRequest& action) {
   link_.send(rendezvous::StopRequest{action.signal, plans_.node->host, action.whole_tree,
-                                     stop_sender_.value_or("")});
+                                     stop_sender_.value_or(""), action.again});
   node_look_.give_up();
 }
 

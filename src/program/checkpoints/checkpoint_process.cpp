@@ -38,7 +38,7 @@ class CheckpointProcess {
         socket_(socket),
         door_(door),
         folder_(settings.place, settings.job, settings.agent),
-        flush_(settings.flush),
+        flush_(settings.flush, settings.launch_key),
         parts_(folder_.path(), settings.memory,
                [this](const std::string& what, const std::string& hint) { notice(what, hint); }),
         others_(parts_, flush_, settings.launch_key, settings.rate) {}
@@ -243,7 +243,7 @@ class CheckpointProcess {
     std::vector<int> ranks;
     if (!order_.flush || settings_.flush.empty()) return ranks;
     for (const int rank : order_.flush_ranks)
-      if (held_.flushed != order_.flush || held_.flushed_attempt != order_.flush_attempt ||
+      if (held_.flushed != order_.flush || held_.flushed_number != order_.flush_number ||
           std::ranges::find(held_.flushed_ranks, rank) == held_.flushed_ranks.end())
         ranks.push_back(rank);
     return ranks;
@@ -256,13 +256,13 @@ class CheckpointProcess {
   std::string write(const checkpoint::Order& order, const std::vector<int>& ranks, int attempt) {
     try {
       for (const int rank : ranks) {
-        flush_.write({*order.flush, order.flush_attempt}, rank, order.flush_world, parts_);
+        flush_.write({*order.flush, order.flush_number}, rank, order.flush_world, parts_);
         const Lock lock(mutex_);
         if (held_.attempt != attempt) return {};
-        if (held_.flushed != order.flush || held_.flushed_attempt != order.flush_attempt)
+        if (held_.flushed != order.flush || held_.flushed_number != order.flush_number)
           held_.flushed_ranks.clear();
         held_.flushed = order.flush;
-        held_.flushed_attempt = order.flush_attempt;
+        held_.flushed_number = order.flush_number;
         held_.flushed_ranks.push_back(rank);
         std::ranges::sort(held_.flushed_ranks);
       }
@@ -273,7 +273,7 @@ class CheckpointProcess {
   }
   std::string publish(const checkpoint::Order& order) {
     try {
-      flush_.publish({*order.publish, order.flush_attempt});
+      flush_.publish({*order.publish, order.flush_number});
     } catch (const Error& error) {
       return error.what();
     }

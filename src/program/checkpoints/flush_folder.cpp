@@ -12,14 +12,13 @@
 #include "os/private_files.hpp"
 #include "os/read_file.hpp"
 #include "os/system_failure.hpp"
+#include "plan/ports.hpp"
 
 namespace ddprun::checkpoints {
 
 namespace {
 
-std::string partial_folder(const std::string& path, const FlushFolder::Flushing& flushing) {
-  return fmt::format("{}/.{}-{}.partial", path, checkpoint::step_folder(flushing.step), flushing.attempt);
-}
+constexpr std::size_t k_kept = 2;  // newest steps
 
 std::optional<Manifest> read_rank(const std::string& folder, int rank) {
   const std::string path = folder + "/" + checkpoint::manifest_name(rank);
@@ -56,6 +55,14 @@ std::string copy_file(const std::string& from, const File& file, const std::stri
 
 }  // namespace
 
+FlushFolder::FlushFolder(std::string path, const std::string& launch_key)
+    : path_(std::move(path)), launch_(fmt::format("-{:016x}-", plan::launch_hash(launch_key))) {}
+
+std::string FlushFolder::partial_folder(const Flushing& flushing) const {
+  return fmt::format("{}/.{}{}{}.partial", path_, checkpoint::step_folder(flushing.step), launch_,
+                     flushing.number);
+}
+
 std::optional<std::pair<Step, int>> FlushFolder::newest() const {
   std::vector<Step> steps;
   for (const std::string& name : os::list_folder(path_))
@@ -73,7 +80,7 @@ std::map<int, Manifest> FlushFolder::parts_of(Step step) const {
 
 void FlushFolder::write(const Flushing& flushing, int rank, int world, LocalParts& parts) const {
   const Step step = flushing.step;
-  const std::string folder = partial_folder(path_, flushing);
+  const std::string folder = partial_folder(flushing);
   auto known = parts.parts_of(step);
   Manifest& manifest = known[rank];
   if (manifest.world != world)
@@ -89,7 +96,7 @@ void FlushFolder::write(const Flushing& flushing, int rank, int world, LocalPart
 }
 
 void FlushFolder::publish(const Flushing& flushing) const {
-  const std::string partial = partial_folder(path_, flushing),
+  const std::string partial = partial_folder(flushing),
                     whole = path_ + "/" + checkpoint::step_folder(flushing.step);
   const std::map<int, Manifest> parts = read_all(partial);
   std::map<std::string, std::uint64_t> wanted;
@@ -110,8 +117,22 @@ void FlushFolder::publish(const Flushing& flushing) const {
   if (::rename(partial.c_str(), whole.c_str()) != 0)
     throw os::system_failure("cannot create " + printable(whole), errno);
   os::sync_folder(path_);
-  for (const std::string& name : os::list_folder(path_))  // flushes that came to nothing
-    if (name.starts_with(".step-") && name.ends_with(".partial")) os::remove_below(path_ + "/" + name, true);
+  remove_others();
+}
+
+// Removes what this launch wrote of flushes that came to nothing, and the older steps.
+void FlushFolder::remove_others() const {
+  std::vector<Step> steps;
+  for (const std::string& name : os::list_folder(path_)) {
+    const bool is_partial = name.starts_with(".step-") && name.ends_with(".partial");
+    if (is_partial && name.find(launch_) != std::string::npos) os::remove_below(path_ + "/" + name, true);
+    if (const auto step = checkpoint::parse_step(name)) steps.push_back(*step);
+  }
+  std::ranges::sort(steps, std::greater());
+  for (std::size_t i = k_kept; i < steps.size(); ++i) {
+    const std::string folder = path_ + "/" + checkpoint::step_folder(steps[i]);
+    if (read_rank(folder, 0)) os::remove_below(folder, true);
+  }
 }
 
 std::string FlushFolder::copy(Step step, const File& file, const std::string& folder) const {

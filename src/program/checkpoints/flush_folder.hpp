@@ -1,7 +1,8 @@
 // The folder that all nodes share and to which checkpoints are flushed (--checkpoint-flush).
-// FOLDER/.step-N-ATTEMPT.partial is filled by many agents; one of them renames it to FOLDER/step-N once it is
-// whole. ATTEMPT is Order::flush_attempt: what an agent that is cut off writes is of another history.
-// A file system that hangs holds up whoever calls this.
+// FOLDER/.step-N-LAUNCH-NUMBER.partial is filled by many agents; one of them renames it to FOLDER/step-N
+// once it is whole, and removes those older than the newest two. LAUNCH is a hash: two launches with one
+// folder write no parts into one step. NUMBER is Order::flush_number: what an agent that is cut off writes
+// is of another history. A file system that hangs holds up whoever calls this.
 #pragma once
 
 #include <map>
@@ -15,11 +16,11 @@ namespace ddprun::checkpoints {
 
 class FlushFolder {
  public:
-  explicit FlushFolder(std::string path) : path_(std::move(path)) {}
+  FlushFolder(std::string path, const std::string& launch_key);
 
   struct Flushing {
     Step step = 0;
-    int attempt = 0;
+    int number = 0;  // Order::flush_number
   };
   std::optional<std::pair<Step, int>> newest() const;  // complete step, and its world
   // The parts of a complete step, by rank. Only what this user has written and no other can change.
@@ -32,7 +33,10 @@ class FlushFolder {
   std::string copy(Step step, const File& file, const std::string& folder) const;
 
  private:
-  std::string path_;
+  std::string partial_folder(const Flushing& flushing) const;
+  void remove_others() const;
+
+  std::string path_, launch_;
 };
 
 }  // namespace ddprun::checkpoints

@@ -83,6 +83,7 @@ constexpr OptionEntry k_failures[] = {
                "write the newest checkpoint to this shared folder when the job ends (default: none)",
                [](Draft& draft, const Given& given) {
                  draft.checkpoint.flush = absolute_from(given, "name a folder that all nodes share");
+                 draft.time_limit.resumes = true;
                }),
     value("checkpoint-flush-every", "TIME", own, failures,
           "write the newest checkpoint there also while the job runs, as in 30m (default: off)",
@@ -186,7 +187,8 @@ constexpr OptionEntry k_failures[] = {
           }),
     optional_value("requeue", "N", "", own, failures,
                    "ask the scheduler to run the job again, at most N times, when workers end after "
-                   "--signal-before-end's signal or with a code of --requeue-on (default: off)",
+                   "--signal-before-end's signal, with a code of --requeue-on, or at the time limit with "
+                   "--checkpoint-flush (default: off)",
                    [](Draft& draft, const Given& given) {
                      if (given.value.empty()) {
                        draft.time_limit.requeue = sourced(0, given.origin);

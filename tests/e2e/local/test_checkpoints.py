@@ -8,30 +8,11 @@ import signal
 
 import pytest
 
-from support import evidence, programs, python_package
+from support import checkpointed, evidence
 from support.attempts import Job
 from support.hosts import wait_until
 from support.manual import as_text, wait_for_files
 
-# Saves step 1, 2, ... as long as the file "save" names a higher one; notes what it was started from.
-SHELL = """
-attempt=$TORCHELASTIC_RESTART_COUNT folder=$DDPRUN_CHECKPOINTS from=$DDPRUN_CHECKPOINT_STEP
-found=$(cat "$folder/step-$from/rank-$RANK" 2> /dev/null)
-echo "$RANK of $WORLD_SIZE on $(hostname) from ${from:-nothing}: ${found:-nothing}" > {0}/.$attempt.$RANK
-mv {0}/.$attempt.$RANK {0}/$attempt.$RANK
-echo $$ > {0}/pid.$RANK
-step=${from:-0}
-trap 'exit 0' TERM
-until [ -e {0}/end ]; do
-  while [ $step -lt "$(cat {0}/save)" ]; do
-    step=$((step + 1))
-    mkdir -p $folder/step-$step
-    echo "rank $RANK at step $step" > $folder/step-$step/.part
-    mv $folder/step-$step/.part $folder/step-$step/rank-$RANK
-  done
-  sleep 0.05
-done
-"""
 # Two steps that do not fit: each goes away again.
 TOO_BIG = """
 trap 'exit 0' TERM
@@ -44,17 +25,14 @@ done
 touch {0}/tried
 until [ -e {0}/end ]; do sleep 0.05; done
 """
-TRAINING = str(programs.SCRIPTS / "train_with_checkpoints.py")
 
 
 class Saving(Job):
     def program(self, *_) -> list[str]:
-        return ["--no-python", "sh", "-c", SHELL.replace("{0}", str(self.directory))]
+        return checkpointed.shell(self.directory)
 
     def save(self, step: int) -> None:
-        written = self.directory / ".save"
-        written.write_text(str(step))
-        written.rename(self.directory / "save")
+        checkpointed.save(self.directory, step)
 
     def folders(self) -> str:
         """Of all agents that ever ran on these hosts."""
@@ -161,30 +139,21 @@ def test_what_does_not_fit_is_told_once_and_the_training_goes_on(job):
 
 
 def trained(job, kind: str, names: str, *options, nodes: str = "") -> None:
-    job.program = lambda *_: [TRAINING, str(job.directory), "0.05", kind]
+    job.program = lambda *_: [checkpointed.TRAINING, str(job.directory), "0.05", kind]
     start(job, names, *options, nodes=nodes)
 
 
 @pytest.fixture(scope="module")
-def package(host_group) -> dict[str, str]:
-    return {"PYTHONPATH": str(python_package.install(programs.binary(), host_group.home / "package"))}
+def training(host_group, torch_python) -> dict[str, str]:
+    """The environment of one."""
+    return checkpointed.environment(host_group.home, torch_python)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(host_group, torch_python, package) -> dict[str, str]:
+def undisturbed(host_group, training) -> dict[str, str]:
     """The hash of the model that a training without a loss ends with, by its kind."""
-    ended = {}
-    for kind in ("ddp", "fsdp"):
-        folder = host_group.home / f"undisturbed-{kind}"
-        folder.mkdir()
-        host_group["d"].check(["ddprun", "--nproc-per-node", "2", "--no-inspect", TRAINING, str(folder), "0", kind],
-                              env={**package, "PYTHON_EXEC": str(torch_python), "DDPRUN_CHECKPOINT_FILES": str(folder / "steps")})
-        ended[kind] = json.loads((folder / "ended").read_text())
-    return ended
-
-
-def began(job, attempt: int) -> list[dict]:
-    return [json.loads(path.read_text()) for path in sorted(job.directory.glob(f"began.{attempt}.*"))]
+    return {kind: checkpointed.undisturbed(host_group["d"], host_group.home / f"undisturbed-{kind}", kind, training)
+            for kind in ("ddp", "fsdp")}
 
 
 LOSSES = {"worker": ("ab", ("--max-restarts", "1"), ""), "host": ("abc", ("--spares", "1", "--host-timeout", "7"), "3")}
@@ -192,13 +161,13 @@ LOSSES = {"worker": ("ab", ("--max-restarts", "1"), ""), "host": ("abc", ("--spa
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_disturbed_training_ends_as_an_undisturbed_one_to_the_last_bit(job, package, undisturbed, torch_python, loss, kind):
+def test_a_disturbed_training_ends_as_an_undisturbed_one_to_the_last_bit(job, training, undisturbed, loss, kind):
     names, options, nodes = LOSSES[loss]
-    job.env |= {**package, "PYTHON_EXEC": str(torch_python)}
+    job.env |= training
     trained(job, kind, names, *options, nodes=nodes)
     wait_until("step 6 is saved", lambda: job.has_kept(6), 240)
     if loss == "worker":
-        job.hosts["b"].check(["kill", "-KILL", str(began(job, 0)[1]["pid"])])
+        job.hosts["b"].check(["kill", "-KILL", str(checkpointed.began(job.directory, 0)[1]["pid"])])
     else:
         job.hosts["b"].unplug()
     try:
@@ -206,6 +175,23 @@ def test_a_disturbed_training_ends_as_an_undisturbed_one_to_the_last_bit(job, pa
     finally:
         if loss == "host":
             job.end_those_cut_off("b")
-    assert {each["step"] for each in began(job, 1)} == {began(job, 1)[0]["step"]}, began(job, 1)
-    assert began(job, 1)[0]["step"] >= 6, began(job, 1)
-    assert json.loads((job.directory / "ended").read_text()) == undisturbed[kind]
+    began = checkpointed.began(job.directory, 1)
+    assert {each["step"] for each in began} == {began[0]["step"]} and began[0]["step"] >= 6, began
+    assert checkpointed.ended(job.directory) == undisturbed[kind]
+
+
+@pytest.mark.parametrize("kind", ["ddp", "dcp"])
+def test_fewer_hosts_go_on_from_what_all_had_saved(job, training, kind):
+    """dcp: FSDP2, whose shards are saved by torch.distributed.checkpoint, and read by another number of ranks."""
+    job.env |= training
+    trained(job, kind, "abcd", "--host-timeout", "7", nodes="3:4")
+    wait_until("step 6 is saved", lambda: job.has_kept(6), 240)
+    job.hosts["d"].unplug()
+    try:
+        wait_until("it has ended", lambda: (job.directory / "ended").exists(), 240)
+    finally:
+        job.end_those_cut_off("d")
+    began = checkpointed.began(job.directory, 1)
+    step = began[0]["step"]
+    assert step >= 6 and [each["host"] for each in began] == ["a", "b", "c"], began
+    assert all((each["step"], each["world"], each["hash"]) == (step, 3, checkpointed.saved(job.directory, step)) for each in began), began

@@ -1,6 +1,7 @@
 """A training that resumes from ddprun.checkpoint; what it leaves ends as that of an undisturbed one, to the last bit.
 
-train_with_checkpoints.py FOLDER PAUSE [KIND]: KIND is ddp or fsdp; each rank leaves where it began, rank 0 the hash of the model.
+train_with_checkpoints.py FOLDER PAUSE [KIND]: KIND is ddp, fsdp, or dcp, which is fsdp saved by torch.distributed.checkpoint. Each rank
+leaves where it began, and rank 0 the hash of the model whenever it is saved and at the end.
 """
 
 import hashlib
@@ -13,6 +14,9 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 import ddprun.checkpoint as checkpoint
 
@@ -45,11 +49,34 @@ def hash_of(model: torch.nn.Module) -> str:
     return digest.hexdigest()
 
 
+def sharded(state: dict) -> dict:
+    model, optimizer = get_state_dict(state["model"], state["optimizer"])
+    return {"model": model, "optimizer": optimizer}
+
+
+def load(state: dict) -> int | None:
+    if KIND != "dcp":
+        return checkpoint.load(state)
+    reader = checkpoint.Reader()
+    if reader.step is not None:
+        loaded = sharded(state)
+        dcp.load(loaded, storage_reader=reader)
+        set_state_dict(state["model"], state["optimizer"], model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
+    return reader.step
+
+
+def save(step: int, state: dict) -> bool:
+    if KIND != "dcp":
+        return checkpoint.save(step, state)
+    dcp.save(sharded(state), storage_writer=checkpoint.Writer(step))
+    return True
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
     model = make_model()
-    if KIND == "fsdp":
+    if KIND != "ddp":
         from torch.distributed.fsdp import fully_shard
         trained = fully_shard(model)
     else:
@@ -57,9 +84,10 @@ def main() -> None:
     optimizer = torch.optim.AdamW(trained.parameters(), lr=0.01)
     torch.manual_seed(rank)  # of the dropouts
     state = {"model": model, "optimizer": optimizer, "rng": checkpoint.rng_state()}
-    step = checkpoint.load(state)
+    step = load(state)
+    loaded = hash_of(model)
     leave(f"began.{os.environ['TORCHELASTIC_RESTART_COUNT']}.{rank}",
-          {"pid": os.getpid(), "host": socket.gethostname(), "step": step, "world": world})
+          {"pid": os.getpid(), "host": socket.gethostname(), "step": step, "world": world, "hash": loaded})
     step = step or 0
     while step < STEPS:
         samples, targets = batch(step)
@@ -69,7 +97,10 @@ def main() -> None:
         optimizer.step()
         step += 1
         if step % SAVED_EVERY == 0:
-            leave(f"saved.{rank}", {"step": step, "kept": checkpoint.save(step, state)})
+            before = hash_of(model)
+            if rank == 0:
+                leave(f"hash.{step}", before)
+            leave(f"saved.{rank}", {"step": step, "kept": save(step, state)})
         time.sleep(PAUSE)
     ended = hash_of(model)
     if rank == 0:

@@ -113,11 +113,11 @@ TEST_CASE("a flush is given up if a part is lost, or if the job goes back before
   CHECK(job.flush.running()->step == 80);
   job.flush.begin_attempt(1, 80, job.now);
   CHECK(job.flush.running()->step == 80);
-  CHECK(job.flush.attempt() == 0);
+  CHECK(job.flush.number() == 0);
   job.flush.begin_attempt(2, 70, job.now);
   CHECK_FALSE(job.flush.running());
   job.pass(30min);
-  CHECK(job.flush.attempt() == 2);
+  CHECK(job.flush.number() == 2);
 }
 
 TEST_CASE("at the end the newest step is flushed at once, and a newer one after it") {

@@ -372,8 +372,11 @@ TEST_CASE("a requeue that can never happen is said at the start") {
   CHECK(said().empty());
   options.time_limit.requeue = sourced(3, "--requeue");
   CHECK(said() ==
-        "--requeue has no effect without --signal-before-end or --requeue-on | add --signal-before-end "
-        "USR1@120 to requeue the job at its time limit, or --requeue-on CODES\n");
+        "--requeue has no effect without --signal-before-end, --checkpoint-flush or --requeue-on | add "
+        "--signal-before-end USR1@120 to requeue the job at its time limit, or --requeue-on CODES\n");
+  options.time_limit.resumes = true;
+  CHECK(said().empty());
+  options.time_limit.resumes = false;
   options.time_limit.requeue_on = sourced(std::vector{85}, "--requeue-on");
   CHECK(said().empty());
   options.time_limit.requeue.reset();

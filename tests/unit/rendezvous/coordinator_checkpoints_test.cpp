@@ -227,7 +227,7 @@ TEST_CASE("a signal has the newest step flushed at once, and the end waits for i
   job.flush_done(90, 2, {held("90:0", 2, 0), held("90:1", 2, 0)});
   CHECK(job.end().kind == supervise::Cause::Kind::stopped_by_signal);
   CHECK(job.sent<Finish>().size() == 2);
-  CHECK(job.notices().empty());
+  CHECK(job.notices() == "writing step 90 to /shared before the job ends\n");
 }
 
 TEST_CASE("a step that became complete meanwhile is flushed too") {
@@ -321,8 +321,23 @@ TEST_CASE("the end waits ten minutes at most, and says which step could not be f
   CHECK(job.sent<Finish>().empty());
   job.pass(1s);
   CHECK(job.end().kind == supervise::Cause::Kind::success);
-  CHECK(job.notices() ==
-        "step 90 could not be written to /shared in time, not by n2; no checkpoint is there\n");
+  CHECK(job.notices().ends_with(
+      "\nstep 90 could not be written to /shared in time, not by n2; no checkpoint is there\n"));
+}
+
+TEST_CASE("the end does not wait for the flush once a person asks to stop again") {
+  Job job(with_checkpoints(2));
+  job.have(0, held("90:0", 2, 0));
+  job.have(1, held("90:1", 2, 0));
+  job.say(1, StopRequest{2, "n2"});
+  job.say(1, StopRequest{2, "n2", false, {}, true});  // the workers are not stopped yet
+  job.stop(0, 0, held("90:0", 2, 0));
+  job.stop(1, 0, held("90:1", 2, 0));
+  CHECK(job.sent<Finish>().empty());
+  job.say(1, StopRequest{2, "n2", false, {}, true});
+  CHECK(job.sent<Finish>().size() == 2);
+  CHECK(job.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(job.notices().find("step 90 could not be written to") != std::string::npos);
 }
 
 TEST_CASE("the end does not wait until the scheduler kills all") {
@@ -337,7 +352,8 @@ TEST_CASE("the end does not wait until the scheduler kills all") {
   CHECK(job.sent<Finish>().empty());
   job.pass(1s);
   CHECK(job.sent<Finish>().size() == 1);
-  CHECK(job.notices().starts_with("step 90 could not be written to /shared in time, not by n1;"));
+  CHECK(job.notices().find("\nstep 90 could not be written to /shared in time, not by n1;") !=
+        std::string::npos);
 
   Job limit(with_checkpoints(1));
   limit.take(limit.coordinator.on_job_end(k_start + 40s, {}));

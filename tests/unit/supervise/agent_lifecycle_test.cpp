@@ -31,7 +31,7 @@ struct Describe {
     return fmt::format("judge {}{}", a.signal, a.maybe_tree ? " tree" : "");
   }
   std::string operator()(const life::SendStopRequest& a) const {
-    return fmt::format("request {}{}", a.signal, a.whole_tree ? " tree" : "");
+    return fmt::format("request {}{}{}", a.signal, a.whole_tree ? " tree" : "", a.again ? " again" : "");
   }
   std::string operator()(const life::SendStopped& a) const {
     return fmt::format("stopped {}", a.attempt.value);
@@ -232,7 +232,7 @@ TEST_CASE("a second signal of a person hurries, of a scheduler not, and within a
   CHECK(words(life.on_stop_signal(SIGINT, SignalWay::own, false, true, at(99))).empty());
   CHECK(words(life.on_stop_signal(SIGINT, SignalWay::own, false, false, at(500))).empty());
   CHECK(words(life.on_stop_signal(SIGINT, SignalWay::own, false, true, at(600))) ==
-        Words{"say: SIGINT again on n1: killing the remaining processes", "stop 2 now"});
+        Words{"say: SIGINT again on n1: killing the remaining processes", "stop 2 now", "request 2 again"});
   CHECK(words(life.on_stop_signal(SIGTERM, SignalWay::own, false, false, at(900))) == Words{"judge 15"});
 }
 

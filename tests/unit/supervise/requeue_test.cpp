@@ -97,6 +97,21 @@ TEST_CASE(
   CHECK_FALSE(decide_requeue(requeued(), stopped(SIGTERM), at_limit).ask);
 }
 
+TEST_CASE("a job that its time limit ends is requeued without a warning if what it saved is flushed") {
+  options::TimeLimitOptions options;
+  options.requeue = sourced(0, "--requeue");
+  options.resumes = true;
+  RequeueFacts facts = in_slurm(false);
+  CHECK_FALSE(decide_requeue(options, stopped(SIGTERM, "job 29 was cancelled"), facts).ask);
+  facts.at_time_limit = true;
+  CHECK(decide_requeue(options, stopped(SIGTERM), facts).what ==
+        "requeuing job 29: it reached its time limit (restart 1)");
+  CHECK_FALSE(decide_requeue(options, failed(1), facts).ask);
+  CHECK_FALSE(decide_requeue(options, Cause{}, facts).ask);
+  options.resumes = false;
+  CHECK_FALSE(decide_requeue(options, stopped(SIGTERM), facts).ask);
+}
+
 TEST_CASE("a job that was requeued as often as --requeue allows is not requeued again") {
   RequeueFacts facts = in_slurm(true);
   facts.restarts = 3;

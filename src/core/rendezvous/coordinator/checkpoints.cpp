@@ -41,9 +41,11 @@ std::map<AgentIndex, AgentIndex> neighbours_of(const Membership& members,
 
 }  // namespace
 
-Checkpoints::Checkpoints(const std::optional<CheckpointSettings>& settings)
+Checkpoints::Checkpoints(const std::optional<CheckpointSettings>& settings, AgentIndex own)
     : settings_(settings),
-      flush_(settings && !settings->flush.empty(), settings ? settings->flush_every : std::nullopt) {}
+      own_(own),
+      flush_(settings && !settings->flush.empty(), settings ? settings->flush_every : std::nullopt,
+             own.value) {}
 
 void Checkpoints::note(AgentIndex agent, const std::string& host, const checkpoint::Held& held) {
   if (!settings_) return;
@@ -84,7 +86,7 @@ Checkpoints::Restores Checkpoints::begin_attempt(const Membership& members, Atte
   const std::int64_t from = start ? start->step : -1;
   kept_told_ = from;
   known_.begin_attempt(attempt.value, from, members.participants());
-  flush_.begin_attempt(attempt.value, from, now);
+  flush_.begin_attempt(attempt.value * members.places() + own_.value, from, now);
   signal_at_.reset();
   is_new_ = are_others_ = true;
   return restores;
@@ -100,7 +102,7 @@ void Checkpoints::tell_loss(const std::optional<Saved>& start) {
                       {}});
 }
 
-Checkpoints::Orders Checkpoints::take_orders(const Membership& members, AgentIndex own, TimePoint now) {
+Checkpoints::Orders Checkpoints::take_orders(const Membership& members, TimePoint now) {
   Orders orders;
   const bool is_due = flush_.due() && now >= *flush_.due();
   if (!settings_ || (!std::exchange(is_new_, false) && !is_due)) return orders;
@@ -109,7 +111,7 @@ Checkpoints::Orders Checkpoints::take_orders(const Membership& members, AgentInd
   if (const auto running = flush_.running()) {
     common.flush = running->step;
     common.flush_world = running->world;
-    common.flush_attempt = flush_.attempt();
+    common.flush_number = flush_.number();
   }
   common.complete = known_.kept(common.flush);
   known_.note_kept(common.complete);
@@ -128,7 +130,7 @@ Checkpoints::Orders Checkpoints::take_orders(const Membership& members, AgentInd
     if (const auto next = neighbours.find(agent); next != neighbours.end())
       order.copy_from = servers.at(next->second);
     order.flush_ranks = flush_.ranks_of(agent);
-    if (agent != own) order.publish.reset();
+    if (agent != own_) order.publish.reset();
     checkpoint::Order& told = told_[agent];
     if (order != told) orders.emplace_back(agent, told = order);
   }
@@ -170,7 +172,10 @@ std::optional<std::int64_t> Checkpoints::pending() const {
 bool Checkpoints::hold(const supervise::Cause& cause) {
   if (!settings_ || settings_->flush.empty() || given_up_ || (!end_ && !pending())) return false;
   begin_end();
-  if (!end_) end_ = cause;
+  if (end_) return true;
+  end_ = cause;
+  notices_.push_back(
+      {fmt::format("writing step {} to {} before the job ends", *pending(), settings_->flush), {}});
   return true;
 }
 
@@ -190,7 +195,7 @@ std::optional<supervise::Cause> Checkpoints::take_end(const CoordinatorJobEnd& j
     limit_ = std::min(*limit_, *job.at);
   }
   const auto step = pending();
-  if (step && now < *limit_) return std::nullopt;
+  if (step && now < *limit_ && !cut_short_) return std::nullopt;
   if (step) tell_unflushed(*step);
   const auto cause = end_;
   give_up();

@@ -20,7 +20,8 @@ class Checkpoints {
   using Restores = std::map<AgentIndex, std::optional<checkpoint::Restore>>;
   using Orders = std::vector<std::pair<AgentIndex, checkpoint::Order>>;
 
-  explicit Checkpoints(const std::optional<CheckpointSettings>& settings);
+  // `own`: the agent that coordinates.
+  Checkpoints(const std::optional<CheckpointSettings>& settings, AgentIndex own);
 
   void note(AgentIndex agent, const std::string& host, const checkpoint::Held& held);
   void move(AgentIndex from, AgentIndex to) {
@@ -31,7 +32,7 @@ class Checkpoints {
   // Begins an attempt of those that take part, and returns what each starts from.
   Restores begin_attempt(const Membership& members, Attempt attempt, TimePoint now);
   // Returns the orders that have changed. `own`: the agent that publishes.
-  Orders take_orders(const Membership& members, AgentIndex own, TimePoint now);
+  Orders take_orders(const Membership& members, TimePoint now);
   std::vector<allocation::Notice> take_notices() { return std::exchange(notices_, {}); }
 
   // Returns, once, the newest step in memory that no loss of a host would destroy where there are two, and
@@ -46,7 +47,8 @@ class Checkpoints {
   // Holds the end back if a newer step can be flushed first; the first cause counts. False: it may come.
   bool hold(const supervise::Cause& cause);
   bool holds_end() const { return end_.has_value(); }
-  void give_up();  // once the job may continue elsewhere
+  void cut_short() { cut_short_ = holds_end(); }  // it waits no longer
+  void give_up();                                 // once the job may continue elsewhere
   // Returns the cause once the flush is over, or its time.
   std::optional<supervise::Cause> take_end(const CoordinatorJobEnd& job, TimePoint now);
   std::optional<TimePoint> due() const { return limit_ ? limit_ : flush_.due(); }
@@ -57,6 +59,7 @@ class Checkpoints {
   void tell_unflushed(std::int64_t step);
 
   std::optional<CheckpointSettings> settings_;
+  AgentIndex own_;
   checkpoint::Register known_;
   checkpoint::Flush flush_;
   std::map<AgentIndex, checkpoint::Order> told_;
@@ -68,7 +71,7 @@ class Checkpoints {
   bool copies_ = false, is_untold_ = false;  // there are neighbours; there may be news
   std::int64_t kept_told_ = -1, published_told_ = -1;
   std::optional<supervise::Cause> end_;  // held back
-  bool given_up_ = false;
+  bool given_up_ = false, cut_short_ = false;
   std::optional<TimePoint> signal_at_, held_at_, limit_;
 };
 

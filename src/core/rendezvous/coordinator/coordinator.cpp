@@ -38,7 +38,7 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
       status_since_(now),
       status_due_(now + std::chrono::seconds(1)),
       slow_(settings_.hang.slow),
-      checkpoints_(settings_.checkpoints),
+      checkpoints_(settings_.checkpoints, settings_.own),
       policy_(settings_.max_restarts, settings_.restarts, settings_.time_limit) {
   if (settings_.takeover) {
     takeover_.emplace();
@@ -424,6 +424,7 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
 }
 
 void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now) {
+  if (request.again) return checkpoints_.cut_short();
   checkpoints_.note_signal(now);
   end_with({supervise::Cause::Kind::stopped_by_signal,
             {},

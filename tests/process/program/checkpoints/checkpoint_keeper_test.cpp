@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 
 #include "catch.hpp"
 #include "os/clock.hpp"
@@ -22,6 +23,7 @@
 #include "os/process/child_socket.hpp"
 #include "os/process/helper_child.hpp"
 #include "os/read_file.hpp"
+#include "plan/ports.hpp"
 
 using namespace ddprun;
 using namespace ddprun::checkpoints;
@@ -427,6 +429,32 @@ TEST_CASE("a step is flushed whole or not at all, and read from there with its h
   fs::permissions(folder, fs::perms(0777));
   next.begin(1, 2, restore);
   CHECK(worker.ask("fetch 4 rank-0.pt").starts_with("no "));
+}
+
+TEST_CASE("the newest two steps stay in the flush folder, and what other launches are writing there") {
+  const os::TempDir place{std::optional<std::string>()}, shared{std::optional<std::string>()};
+  Node node(place, 0);
+  node.settings.flush = shared.path();
+  node.open();
+  node.begin(0, 1);
+  const std::string others = shared.path() + "/.step-2-0123456789abcdef-0.partial",
+                    own = fmt::format("{}/.step-2-{:016x}-7.partial", shared.path(),
+                                      plan::launch_hash(node.settings.launch_key));
+  for (const std::string& folder : {others, own, shared.path() + "/step-0"}) fs::create_directory(folder);
+  for (const int step : {1, 2, 3}) {
+    save(node, step, 0, 1, "saved");
+    wait_until([&] { return node.has(step, 0); });
+    Order order;
+    order.flush = order.publish = step;
+    order.flush_ranks = {0};
+    order.flush_world = 1;
+    node.keeper->take(order);
+    wait_until([&] { return node.held().published == step; });
+  }
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(shared.path())) names.insert(entry.path().string());
+  CHECK(names == std::set{others, shared.path() + "/step-0", shared.path() + "/step-2",
+                          shared.path() + "/step-3"});  // step-0 is no checkpoint
 }
 
 TEST_CASE("a neighbour that dies in the middle leaves no part, and the next one is copied from") {

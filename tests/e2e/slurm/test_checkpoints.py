@@ -1,0 +1,77 @@
+"""Checkpoints in memory on a real Slurm: its time limit and scancel lose nothing of a training that handles no signal."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from slurm.test_time_limits import run_again_now, show
+from support import checkpointed
+from support.hosts import wait_until
+
+pytestmark = pytest.mark.usefixtures("torch_python")
+
+
+@pytest.fixture(scope="module")
+def training(running_cluster, torch_python) -> dict[str, str]:
+    return checkpointed.environment(running_cluster.home, torch_python)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(running_cluster, training) -> str:
+    return checkpointed.undisturbed(running_cluster.control, running_cluster.home / "undisturbed", "ddp", training)
+
+
+@pytest.fixture
+def submit(cluster, directory, training):
+    def run(pause: str, *options: str) -> str:
+        script = directory / "job.sh"
+        words = ["ddprun", "--checkpoint-memory", "64M", "--checkpoint-flush", str(directory / "flushed"), *options, checkpointed.TRAINING,
+                 str(directory), pause]
+        script.write_text(f"#!/bin/sh\n{checkpointed.exports(training)}exec {shlex.join(words)}\n")
+        return cluster.control.check(["sbatch", "--parsable", "-N2", "--ntasks-per-node=1", "--time=1", "--requeue", "--open-mode=append",
+                                      f"--output={directory}/output", str(script)]).strip()
+    return run
+
+
+def flushed(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "flushed").iterdir())
+
+
+def went_on(folder: Path) -> int:
+    """The step from which both ranks went on, which was in the flush folder."""
+    began = checkpointed.began(folder, 0)
+    step = began[0]["step"]
+    assert [each["step"] for each in began] == [step, step] and step > 0, began
+    assert began[0]["hash"] == checkpointed.saved(folder, step), began
+    return step
+
+
+def test_a_time_limit_requeues_the_job_which_goes_on_from_its_last_step(cluster, directory, submit, undisturbed):
+    job = submit("2.5", "--requeue")  # longer than a limit of a minute, which Slurm looks at every half
+    run_again_now(cluster, job)
+    output = (directory / "output").read_text()
+    assert f"ddprun: requeuing job {job}: it reached its time limit (restart 1)" in output, output
+    assert not (directory / "ended").exists() and len(flushed(directory)) == 1, output
+    last = json.loads((directory / "saved.0").read_text())["step"]
+    for note in directory.glob("began.*"):
+        note.unlink()
+    assert cluster.wait_for_job(job) == 0, f"{show(cluster, job)}\n{(directory / 'output').read_text()}"
+    assert went_on(directory) >= last - 2, last  # the ranks may have ended within a save
+    assert checkpointed.ended(directory) == undisturbed
+
+
+def test_what_is_cancelled_can_be_continued_by_another_job(cluster, directory, submit, undisturbed):
+    job = submit("0.5")
+    wait_until("step 6 is saved", lambda: (directory / "hash.6").exists(), 120)
+    cluster.control.check(["scancel", job])
+    cluster.wait_for_job(job)
+    assert not (directory / "ended").exists() and len(flushed(directory)) == 1, (directory / "output").read_text()
+    for note in directory.glob("began.*"):
+        note.unlink()
+    assert cluster.wait_for_job(submit("0.05")) == 0, (directory / "output").read_text()
+    went_on(directory)
+    assert checkpointed.ended(directory) == undisturbed
