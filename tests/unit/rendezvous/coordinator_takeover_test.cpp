@@ -293,3 +293,22 @@ TEST_CASE("a coordinator that has lost the majority ends the job here at once") 
         "lost n4 (ranks 6-7): the host is out of reach; 1 of 4 nodes can be reached from here, and the "
         "others may continue without them");
 }
+
+TEST_CASE("an agent that was let go counts against those here until its connection has ended") {
+  for (const bool has_ended : {false, true}) {
+    CoordinatorSettings chosen = settings(5, 3);
+    chosen.elastic = ElasticNodes{1, 0, std::nullopt, options::Grow::now};
+    chosen.succession = true;
+    Play play(chosen);
+    play.all_join();
+    play.store_ready(0);
+    play.say(0, RestartRequest{1, "n5", "ada"});
+    for (const int agent : {0, 1, 2, 3, 4}) play.say(agent, Stopped{{0}, {}});
+    CHECK(play.all<CloseConnection>().size() == 1);
+    if (has_ended) play.take(play.coordinator.on_closed({4}, "it ended", play.now, ConnectionEnd::ended));
+    play.lose(1, "the host is out of reach");
+    CHECK(play.all<EndJob>().empty());
+    play.lose(2, "the host is out of reach");  // two of five, or of four with the lowest place
+    CHECK(play.all<EndJob>().empty() == has_ended);
+  }
+}

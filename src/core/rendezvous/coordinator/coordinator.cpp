@@ -70,6 +70,9 @@ Coordinator::Actions Coordinator::on_message(ConnectionId connection, const Agen
 Coordinator::Actions Coordinator::on_closed(ConnectionId connection, const std::string& why, TimePoint now,
                                             ConnectionEnd end) {
   std::erase_if(held_, [&](const HeldJoin& each) { return each.connection == connection; });
+  const auto parted = parted_.extract(connection);
+  if (parted && end == ConnectionEnd::ended)
+    quorum_.note_ended(parted.mapped().first, parted.mapped().second);
   drop(connection, why, end, now);
   look_at_held(now);
   settle(now);
@@ -82,17 +85,17 @@ void Coordinator::drop(ConnectionId connection, const std::string& why, Connecti
   const AgentIndex agent = found->second;
   const std::string sentence = fmt::format("lost {}: {}", name_of(agent), why);
   if (end == ConnectionEnd::broken && may_run_workers(agent)) killed_at_ = now + k_killing;
-  forget(agent, sentence, end == ConnectionEnd::ended, now);
+  forget(agent, sentence, end == ConnectionEnd::ended ? Left::ended : Left::away, now);
 }
 
-void Coordinator::forget(AgentIndex agent, const std::string& sentence, bool ended, TimePoint now) {
+void Coordinator::forget(AgentIndex agent, const std::string& sentence, Left how, TimePoint now) {
   status_round_.drop(*members_.at(agent).connection);
   answers_.drop(*members_.at(agent).connection);
   members_.leave(agent, sentence);
-  quorum_.note_left(agent, ended);
+  quorum_.note_left(agent, how == Left::ended);
   requests_.drop(agent);
   checkpoints_.forget(agent);
-  lose(agent, sentence, now);
+  lose(agent, sentence, now, how);
 }
 
 void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoint now) {
@@ -451,7 +454,7 @@ void Coordinator::begin_stop(Stop stop, TimePoint now) {
   check_stopped(now);
 }
 
-void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint now) {
+void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint now, Left how) {
   if (state_ == State::finished) return;
   record(told::lost(host_of(agent), sentence));
   if (state_ == State::gathering) {
@@ -460,7 +463,7 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
     if (takeover_) check_takeover(now);
     return;
   }
-  if (is_outvoted(agent, sentence)) return;
+  if (how != Left::told && is_outvoted(agent, sentence)) return;
   if (may_return(agent)) {
     changes_.push_back(sentence);
     if (state_ == State::running) return begin_stop({attempt_}, now);

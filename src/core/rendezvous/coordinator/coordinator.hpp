@@ -159,12 +159,13 @@ class Coordinator {
   AgentIndex owner_of_rank_zero() const;
   void begin_stop(Stop stop, TimePoint now);
   void drop(ConnectionId connection, const std::string& why, ConnectionEnd end, TimePoint now);
-  void forget(AgentIndex agent, const std::string& sentence, bool ended, TimePoint now);
+  enum class Left { ended, away, told };  // told: it is to end, and may not know it yet
+  void forget(AgentIndex agent, const std::string& sentence, Left how, TimePoint now);
   bool may_run_workers(AgentIndex agent) const;
   void expel(ConnectionId connection, const std::string& why, TimePoint now);
   bool check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now);
   std::set<ConnectionId> agents_to_ask(const std::string& client) const;
-  void lose(AgentIndex agent, const std::string& sentence, TimePoint now);
+  void lose(AgentIndex agent, const std::string& sentence, TimePoint now, Left how = Left::away);
   void check_stopped(TimePoint now);
   supervise::AttemptEnd attempt_end() const;
   supervise::RestartDecision decide_restart() const;
@@ -214,6 +215,7 @@ class Coordinator {
   State state_ = State::gathering;
   Membership members_;
   Quorum quorum_;
+  std::map<ConnectionId, std::pair<AgentIndex, int>> parted_;  // with the number of the roll
   std::optional<Gathering> takeover_;                       // under way
   std::vector<Agent> agents_;                               // agents by place
   std::size_t answered_ = 0, succeeded_ = 0, stopped_ = 0;  // for all_done

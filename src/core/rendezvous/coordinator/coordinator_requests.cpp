@@ -117,14 +117,16 @@ void Coordinator::drain(const std::vector<AgentIndex>& places, const std::string
   }
 }
 
-// Lets an agent go that runs no workers. `sentence`: what is said of it.
+// Lets an agent go that runs no workers. `sentence`: what is said of it. Until its connection ends it may not
+// know that, and could go on with others.
 void Coordinator::part_with(AgentIndex agent, const std::string& sentence, TimePoint now, bool drained) {
   const ConnectionId connection = *members_.at(agent).connection;
   Finish finish{{supervise::Cause::Kind::agent_lost, {}, 0, host_of(agent), sentence}, {}, {}, false};
   finish.drained = drained;
   actions_.push_back(SendTo{connection, std::move(finish)});
   actions_.push_back(CloseConnection{connection});
-  forget(agent, sentence, /*ended=*/true, now);
+  parted_[connection] = {agent, quorum_.number()};
+  forget(agent, sentence, Left::told, now);
 }
 
 // Lets an agent go that has stopped its workers and is to be drained, or has found its node unfit, where the

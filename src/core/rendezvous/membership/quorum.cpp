@@ -59,6 +59,12 @@ void Quorum::note_left(AgentIndex agent, bool ended) {
   std::erase_if(survivors_, [&](const Survivor& each) { return each.roster.own == agent; });
 }
 
+void Quorum::note_ended(AgentIndex agent, int number) {
+  for (Kept& roll : rolls_) {
+    if (roll.number <= number) roll.away.erase(agent);
+  }
+}
+
 // ---- by the next coordinator
 
 void Quorum::note_survivor(const Survivor& survivor) {

@@ -32,6 +32,9 @@ class Quorum {
   // Notes that it is not here any more. Without effect on rolls that it is not in, or in which another had
   // its place.
   void note_left(AgentIndex agent, bool ended);
+  // Notes that an agent that was away has ended after all: it had left before the roll of that number was
+  // followed by another.
+  void note_ended(AgentIndex agent, int number);
 
   // ---- by the next coordinator, before its first attempt
 
