@@ -28,10 +28,12 @@ def undisturbed(running_cluster, training) -> str:
 @pytest.fixture
 def submit(cluster, directory, training):
     def run(pause: str, *options: str) -> str:
+        """`pause`: seconds of each step; a requeued job is quick."""
         script = directory / "job.sh"
         words = ["ddprun", "--checkpoint-memory", "64M", "--checkpoint-flush", str(directory / "flushed"), *options, checkpointed.TRAINING,
-                 str(directory), pause]
-        script.write_text(f"#!/bin/sh\n{checkpointed.exports(training)}exec {shlex.join(words)}\n")
+                 str(directory)]
+        script.write_text(f"#!/bin/sh\n{checkpointed.exports(training)}pause={pause}; [ -z $SLURM_RESTART_COUNT ] || pause=0.05\n"
+                          f"exec {shlex.join(words)} $pause\n")
         return cluster.control.check(["sbatch", "--parsable", "-N2", "--ntasks-per-node=1", "--time=1", "--requeue", "--open-mode=append",
                                       f"--output={directory}/output", str(script)]).strip()
     return run
