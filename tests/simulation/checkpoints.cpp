@@ -224,7 +224,7 @@ void World::publish(std::int64_t step, const Agent& agent) {
             fmt::format("step {} is published from attempts {} and {}", step, first.origin, copy.origin));
   tell(agent.name(), fmt::format("publishes step {}", step));
   ++summary_.published;
-  if (!folder_.published || folder_.published->first < step) folder_.published = {step, first};
+  folder_.published[step] = first;
   for (const auto& each : agents_) {
     clock_.after(between(random_, Microseconds{1000}, k_second), [each = each.get(), step, first] {
       each->store().see(step, first.world);
@@ -270,9 +270,10 @@ void World::check_restores(const Agent& agent, const std::vector<std::pair<int, 
   }
   const bool by_flush = restore && restore->from_flush;
   if (by_flush) {
-    require(folder_.published && folder_.published->first >= restore->step, "a step is not published");
+    const auto found = folder_.published.find(restore->step);
+    require(found != folder_.published.end(), "a step is not published");
     listed.clear();
-    parts.emplace(-1, folder_.published->second);
+    parts.emplace(-1, found->second);
   }
   if (restore) {
     ++summary_.restored;

@@ -60,7 +60,7 @@ class Histories {
 // The shared folder.
 struct FlushFolder {
   std::map<std::pair<std::int64_t, int>, std::map<int, Copy>> partial;  // by step, and attempt of the flush
-  std::optional<std::pair<std::int64_t, Copy>> published;
+  std::map<std::int64_t, Copy> published;  // by step; an agent that looks late knows an older one
 };
 
 }  // namespace ddprun::simulation

@@ -123,7 +123,7 @@ void FlushFolder::publish(const Flushing& flushing) const {
 // Removes what this launch wrote of flushes that came to nothing, and the older steps.
 void FlushFolder::remove_others() const {
   std::vector<Step> steps;
-  for (const std::string& name : os::list_folder(path_)) {
+  for (const std::string& name : os::list_folder(path_, /*hidden=*/true)) {
     const bool is_partial = name.starts_with(".step-") && name.ends_with(".partial");
     if (is_partial && name.find(launch_) != std::string::npos) os::remove_below(path_ + "/" + name, true);
     if (const auto step = checkpoint::parse_step(name)) steps.push_back(*step);

@@ -97,12 +97,13 @@ std::string read_standard_input(std::size_t limit) {
   return contents;
 }
 
-std::vector<std::string> list_folder(const std::string& path) {
+std::vector<std::string> list_folder(const std::string& path, bool hidden) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
   if (!folder) return names;
   while (const dirent* const entry = ::readdir(folder.get())) {
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    const std::string name = entry->d_name;
+    if (name[0] != '.' || (hidden && name != "." && name != "..")) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -31,7 +31,8 @@ std::optional<std::int64_t> last_written(const std::string& path);
 // Reads all of it, until its end. Throws Error.
 std::string read_standard_input(std::size_t limit);
 
-// Names in a folder without those that begin with a dot, sorted; empty when there is no such folder.
-std::vector<std::string> list_folder(const std::string& path);
+// Names in a folder, sorted, without those that begin with a dot unless `hidden`; empty when there is no such
+// folder.
+std::vector<std::string> list_folder(const std::string& path, bool hidden = false);
 
 }  // namespace ddprun::os

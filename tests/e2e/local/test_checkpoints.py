@@ -98,6 +98,38 @@ def test_a_spare_gets_the_lost_hosts_part_from_its_neighbour(job):
     check_memory_is_free(job)
 
 
+def test_two_agents_that_had_each_others_copies_are_lost_at_once(job):
+    start(job, "abcd", nodes="2:4")
+    wait_for_files(job.directory, "0.*", 4)
+    job.save(3)
+    job.wait_until_complete(3)
+    for name in "bc":
+        job.kill(name)
+    job.wait_for_attempt(1, "0 of 2 on a from nothing: nothing", "1 of 2 on d from nothing: nothing")
+    said = job.end()["a"]
+    assert evidence.times_said(said, "no node is left that has step 3 of rank ") == 1, said
+    assert "; the workers start anew" in said, said
+    check_memory_is_free(job)
+
+
+def test_who_interrupts_again_does_not_wait_for_the_last_flush(job):
+    """The folder cannot be written to at first, and is tried again for minutes."""
+    flushed = job.directory / "flushed"
+    flushed.touch()
+    start(job, "a", "--checkpoint-flush", str(flushed))
+    wait_for_files(job.directory, "0.*", 1)
+    job.save(1)
+    job.wait_until_complete(1)
+    def interrupt() -> bool:
+        with contextlib.suppress(ProcessLookupError):
+            job.agents["a"].send_signal(signal.SIGINT)
+        return not job.agents["a"].is_running()
+
+    wait_until("it has ended", interrupt)
+    said = job.wait_for_end_of("a")["a"]
+    assert said.code == 128 + signal.SIGINT and "step 1 could not be written to" in said.stderr, str(said)
+
+
 def test_what_is_in_memory_is_flushed_at_the_end_and_the_next_job_starts_from_there(job):
     flushed = job.directory / "flushed"
     start(job, "ab", "--checkpoint-flush", str(flushed))

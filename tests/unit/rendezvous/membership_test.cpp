@@ -133,6 +133,16 @@ TEST_CASE("who is set aside takes part only where nobody else can") {
   CHECK_FALSE(members.is_changed());
 }
 
+TEST_CASE("who was set aside and is needed after all has its own ranks") {
+  Membership members(3, 1);
+  enter(members, {0, 1, 2});
+  members.choose();
+  CHECK(members.set_aside({1}));
+  members.leave({0}, "gone");
+  CHECK(members.choose() == Successions{{{0}, {2}}});
+  CHECK(numbers(members.participants()) == Numbers{2, 1});
+}
+
 TEST_CASE("who has gone and come back has no workers, so that the attempt is not the same") {
   Membership members(3);
   enter(members, {0, 1, 2});

@@ -247,6 +247,15 @@ void Membership::fill_slots(const std::vector<std::optional<AgentIndex>>& before
   }
 }
 
+// Gives agents that were set aside, and are needed after all, their own slots: no rank moves for nothing.
+void Membership::give_back_slots(const std::vector<std::optional<AgentIndex>>& before) {
+  for (std::size_t own = 0; own < slots_.size(); ++own) {
+    if (!before[own] || slots_[own] == before[own]) continue;
+    const auto other = std::ranges::find(slots_, before[own]);
+    if (other != slots_.end()) std::swap(slots_[own], *other);
+  }
+}
+
 std::vector<Succession> Membership::choose() {
   const std::vector<std::optional<AgentIndex>> before = slots_;
   order_places();
@@ -259,6 +268,7 @@ std::vector<Succession> Membership::choose() {
   }
   fill_slots(before, placed, /*aside=*/false);
   fill_slots(before, placed, /*aside=*/true);
+  if (has_spares()) give_back_slots(before);
   for (Member& each : members_) {
     each.position.reset();
     each.slot.reset();

@@ -122,6 +122,7 @@ class Membership {
   void choose_whole_units();
   void fill_slots(const std::vector<std::optional<AgentIndex>>& before, std::vector<bool>& placed,
                   bool aside);
+  void give_back_slots(const std::vector<std::optional<AgentIndex>>& before);
 
   AgentIndex own_;
   ChoiceRules rules_;
