@@ -207,14 +207,17 @@ std::vector<Offer> LocalParts::offers_of(Step step) {
   return offers;
 }
 
+bool LocalParts::is_handed_over(const std::string& path) const {
+  return handed_over_.contains(path) && ::access(path.c_str(), F_OK) == 0;
+}
+
 std::string LocalParts::find(Step step, const std::string& name) {
   const Lock lock(mutex_);
-  const std::string own = step_path(step, false) + "/" + name;
-  if (handed_over_.contains(own) && ::access(own.c_str(), F_OK) == 0) return own;
   for (const auto& [place, manifest] : seen_.parts)
     if (std::get<Step>(place) == step && std::ranges::count(manifest.files, name, &File::name) > 0)
       return step_path(step, std::get<bool>(place)) + "/" + name;
-  return {};
+  const std::string own = step_path(step, false) + "/" + name;
+  return is_handed_over(own) ? own : std::string();
 }
 
 // ---- hashes
@@ -384,7 +387,7 @@ void LocalParts::add_replica(int attempt, const Offer& part) {
 void LocalParts::hand_over(Step step, const std::string& name, const std::string& file) {
   const Lock lock(mutex_);
   const std::string folder = step_path(step, false), path = folder + "/" + name;
-  if (file == path) return;
+  if (file == path || is_handed_over(path)) return;
   os::make_step_folder(folder);
   handed_over_.insert(path);
   ::unlink(path.c_str());

@@ -60,8 +60,8 @@ class LocalParts : public net::ShardSource {
   int attempt() const { return attempt_; }
   // Adds a replica whose files are all there; not if it was copied in an attempt before.
   void add_replica(int attempt, const Offer& part);
-  // Gives a worker a file of another agent's part: a second name of the replica, which find() knows from then
-  // on. Throws Error.
+  // Gives a worker a file of another agent's part: a second name of the replica, also of one that lacks other
+  // files of its part. Throws Error.
   void hand_over(Step step, const std::string& name, const std::string& file);
 
  private:
@@ -97,6 +97,7 @@ class LocalParts : public net::ShardSource {
   State check_part(Seen& seen, const std::string& folder, Manifest& manifest,
                    const std::vector<os::StampedFile>& files);
   void discard(Step step, int rank, bool replica, const Manifest& manifest, const Seen& seen);
+  bool is_handed_over(const std::string& path) const;
   std::uint64_t used() const;
   void remove(const std::vector<Step>& steps, Lock& lock, bool wait);
   void tell_no_room(const std::string& why);

@@ -331,6 +331,13 @@ TEST_CASE("a worker gets files from a replica here, as another name, and from th
   CHECK(worker.ask("fetch 4 rank-2.pt") == "no no node that is here has rank-2.pt of step 4");
   CHECK(worker.ask("fetch 4 ../rank-0.pt") == "no file has such a name");
   CHECK(worker.ask("fetch 5 rank-0.pt").starts_with("no no node"));
+  // What a worker has got here is served to other nodes as before.
+  Node four(place, 3);
+  four.open();
+  four.begin(1, 2, restore_from(4, 2, &two, {0, 1}));
+  const Worker elsewhere(four);
+  CHECK(elsewhere.ask("fetch 4 rank-0.pt") == "ok");
+  CHECK(read(four.path(4, "rank-0.pt")) == contents);
 }
 
 TEST_CASE("an attempt may begin once the parts of its ranks are here, however soon they are") {
