@@ -75,4 +75,10 @@ std::string launch_key(const Allocation& allocation) {
                      instance.empty() ? "" : "/", instance);
 }
 
+std::string job_key(const Allocation& allocation) {
+  const std::string &job = allocation.job_id.value, &step = allocation.step_id.value;
+  if (job.empty()) return launch_key(allocation);
+  return fmt::format("{}/{}/{}", to_string(allocation.scheduler.value), job, step.empty() ? "-" : step);
+}
+
 }  // namespace ddprun::allocation

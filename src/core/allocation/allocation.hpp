@@ -114,5 +114,8 @@ std::string to_string(LaunchStyle style);           // "alone", "one ddprun per 
 // if the launcher has a name for the launch ("open-mpi/483524609"): over ssh only its first host may know the
 // job. Port sequences and handshakes are keyed by it.
 std::string launch_key(const Allocation& allocation);
+// Returns what stays the same when the scheduler runs the job again, for its steps apart; that of the launch
+// where there is no job.
+std::string job_key(const Allocation& allocation);
 
 }  // namespace ddprun::allocation

@@ -136,7 +136,8 @@ checkpoints::CheckpointSettings make_checkpoint_settings(const plan::NodeProposa
   settings.rate = options.rate;
   settings.flush = options.flush;
   settings.keep = options.keep;
-  settings.job = options.keep ? node.rendezvous.key : os::make_random_id();
+  settings.flush_key = allocation::job_key(node.allocation);
+  settings.job = options.keep ? settings.flush_key : os::make_random_id();
   settings.agent = node.rendezvous.agent.value;
   settings.launch_key = node.rendezvous.key;
   if (node.rendezvous.agents > 1) settings.ports = door_ports(node, "/checkpoints");

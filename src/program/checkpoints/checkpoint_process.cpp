@@ -38,7 +38,7 @@ class CheckpointProcess {
         socket_(socket),
         door_(door),
         folder_(settings.place, settings.job, settings.agent),
-        flush_(settings.flush, settings.launch_key),
+        flush_(settings.flush, settings.flush_key),
         parts_(folder_.path(), settings.memory,
                [this](const std::string& what, const std::string& hint) { notice(what, hint); }),
         others_(parts_, flush_, settings.launch_key, settings.rate) {}

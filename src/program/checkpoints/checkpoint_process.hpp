@@ -20,6 +20,7 @@ struct CheckpointSettings {
   std::string place;         // --checkpoint-folder
   std::uint64_t rate = 0;    // bytes a second of copying replicas; 0: no limit
   std::string flush;         // --checkpoint-flush; empty: none
+  std::string flush_key;     // tells this job's unfinished flushes there from others'
   bool keep = false;         // --checkpoint-keep
   std::string job;           // tells the job from others; the same after a requeue where checkpoints are kept
   int agent = 0;

@@ -55,11 +55,11 @@ std::string copy_file(const std::string& from, const File& file, const std::stri
 
 }  // namespace
 
-FlushFolder::FlushFolder(std::string path, const std::string& launch_key)
-    : path_(std::move(path)), launch_(fmt::format("-{:016x}-", plan::launch_hash(launch_key))) {}
+FlushFolder::FlushFolder(std::string path, const std::string& key)
+    : path_(std::move(path)), job_(fmt::format("-{:016x}-", plan::launch_hash(key))) {}
 
 std::string FlushFolder::partial_folder(const Flushing& flushing) const {
-  return fmt::format("{}/.{}{}{}.partial", path_, checkpoint::step_folder(flushing.step), launch_,
+  return fmt::format("{}/.{}{}{}.partial", path_, checkpoint::step_folder(flushing.step), job_,
                      flushing.number);
 }
 
@@ -120,12 +120,12 @@ void FlushFolder::publish(const Flushing& flushing) const {
   remove_others();
 }
 
-// Removes what this launch wrote of flushes that came to nothing, and the older steps.
+// Removes what this job wrote of flushes that came to nothing, and the older steps.
 void FlushFolder::remove_others() const {
   std::vector<Step> steps;
   for (const std::string& name : os::list_folder(path_, /*hidden=*/true)) {
     const bool is_partial = name.starts_with(".step-") && name.ends_with(".partial");
-    if (is_partial && name.find(launch_) != std::string::npos) os::remove_below(path_ + "/" + name, true);
+    if (is_partial && name.find(job_) != std::string::npos) os::remove_below(path_ + "/" + name, true);
     if (const auto step = checkpoint::parse_step(name)) steps.push_back(*step);
   }
   std::ranges::sort(steps, std::greater());

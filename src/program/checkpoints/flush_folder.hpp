@@ -1,6 +1,6 @@
 // The folder that all nodes share and to which checkpoints are flushed (--checkpoint-flush).
-// FOLDER/.step-N-LAUNCH-NUMBER.partial is filled by many agents; one of them renames it to FOLDER/step-N
-// once it is whole, and removes those older than the newest two. LAUNCH is a hash: two launches with one
+// FOLDER/.step-N-JOB-NUMBER.partial is filled by many agents; one of them renames it to FOLDER/step-N
+// once it is whole, and removes those older than the newest two. JOB is a hash: two jobs with one
 // folder write no parts into one step. NUMBER is Order::flush_number: what an agent that is cut off writes
 // is of another history. A file system that hangs holds up whoever calls this.
 #pragma once
@@ -16,7 +16,7 @@ namespace ddprun::checkpoints {
 
 class FlushFolder {
  public:
-  FlushFolder(std::string path, const std::string& launch_key);
+  FlushFolder(std::string path, const std::string& key);
 
   struct Flushing {
     Step step = 0;
@@ -36,7 +36,7 @@ class FlushFolder {
   std::string partial_folder(const Flushing& flushing) const;
   void remove_others() const;
 
-  std::string path_, launch_;
+  std::string path_, job_;
 };
 
 }  // namespace ddprun::checkpoints

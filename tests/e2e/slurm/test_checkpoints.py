@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurm.test_time_limits import run_again_now, show
-from support import checkpointed
+from support import checkpointed, evidence
 from support.hosts import wait_until
 
 pytestmark = pytest.mark.usefixtures("torch_python")
@@ -77,3 +77,26 @@ def test_what_is_cancelled_can_be_continued_by_another_job(cluster, directory, s
     assert cluster.wait_for_job(submit("0.05")) == 0, (directory / "output").read_text()
     went_on(directory)
     assert checkpointed.ended(directory) == undisturbed
+
+
+def test_memory_is_kept_for_the_requeued_job_on_the_same_nodes(cluster, directory):
+    checkpointed.save(directory, 5)
+    words = ["ddprun", "--checkpoint-memory", "64M", "--checkpoint-keep", "--requeue=1", "--requeue-on", "85", "--events",
+             str(directory / "events"), *checkpointed.shell(directory)]
+    (directory / "job.sh").write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
+    job = cluster.control.check(["sbatch", "--parsable", "--nodelist=n1,n2", "--ntasks-per-node=1", "--time=5", "--requeue",
+                                 "--open-mode=append", f"--output={directory}/output", str(directory / "job.sh")]).strip()
+    wait_until("step 5 is complete", lambda: any(each["step"] == 5 for each in evidence.events(directory / "events", "checkpoint")))
+    (directory / ".end").write_text("85")
+    (directory / ".end").rename(directory / "end")
+    wait_until("the job is requeued", lambda: "JobState=PENDING" in show(cluster, job) and "Restarts=1 " in show(cluster, job))
+    for note in (*directory.glob("0.*"), directory / "end"):
+        note.unlink()
+    cluster.run_again_now(job)
+    wait_until("both ranks have begun", lambda: len(list(directory.glob("0.*"))) == 2)
+    began = sorted(path.read_text().strip() for path in directory.glob("0.*"))
+    assert began == ["0 of 2 on n1 from 5: rank 0 at step 5", "1 of 2 on n2 from 5: rank 1 at step 5"], (directory / "output").read_text()
+    (directory / "end").touch()
+    assert cluster.wait_for_job(job) == 0, (directory / "output").read_text()
+    left = [node.run(["sh", "-c", "ls -d /dev/shm/ddprun-*/checkpoints-*"]).stdout for node in cluster.nodes[:2]]
+    assert left == ["", ""]

@@ -1,6 +1,7 @@
 """Programs whose state is kept by --checkpoint-memory, and what they leave in a folder.
 
-`shell()` saves step 1, 2, ... as long as the file "save" names a higher one. TRAINING is a real one.
+`shell()` saves step 1, 2, ... as long as the file "save" names a higher one, and ends once there is a file "end", with the code that it
+has if any. TRAINING is a real one.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ until [ -e {0}/end ]; do
   done
   sleep 0.05
 done
+exit $(cat {0}/end)
 """
 TRAINING = str(programs.SCRIPTS / "train_with_checkpoints.py")
 

@@ -162,3 +162,18 @@ TEST_CASE("schedulers and styles have names for people") {
   CHECK(to_string(LaunchStyle::agent_per_task) == "one ddprun per task");
   CHECK(to_string(LaunchStyle::not_started) == "not started");
 }
+
+TEST_CASE("a job that is run again is the same job, and another launch; its steps are apart") {
+  Allocation first;
+  first.scheduler.value = facts::Scheduler::slurm;
+  first.job_id.value = "29";
+  first.step_id.value = "0";
+  Allocation again = first;
+  again.restart_count.value = 1;
+  CHECK(job_key(again) == job_key(first));
+  CHECK(launch_key(again) != launch_key(first));
+  again.step_id.value = "1";
+  CHECK(job_key(again) != job_key(first));
+  again.job_id.value.clear();
+  CHECK(job_key(again) == launch_key(again));
+}

@@ -102,7 +102,7 @@ void Checkpoints::tell_loss(const std::optional<Saved>& start) {
                       {}});
 }
 
-Checkpoints::Orders Checkpoints::take_orders(const Membership& members, TimePoint now) {
+Checkpoints::Orders Checkpoints::take_orders(const Membership& members, bool saving, TimePoint now) {
   Orders orders;
   const bool is_due = flush_.due() && now >= *flush_.due();
   if (!settings_ || (!std::exchange(is_new_, false) && !is_due)) return orders;
@@ -113,7 +113,7 @@ Checkpoints::Orders Checkpoints::take_orders(const Membership& members, TimePoin
     common.flush_world = running->world;
     common.flush_number = flush_.number();
   }
-  common.complete = known_.kept(common.flush);
+  common.complete = saving || common_.complete.empty() ? known_.kept(common.flush) : common_.complete;
   known_.note_kept(common.complete);
   common.ending = holds_end();
   if (flush_.is_written()) common.publish = common.flush;

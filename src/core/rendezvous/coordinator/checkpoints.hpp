@@ -31,8 +31,10 @@ class Checkpoints {
   void forget(AgentIndex agent);
   // Begins an attempt of those that take part, and returns what each starts from.
   Restores begin_attempt(const Membership& members, Attempt attempt, TimePoint now);
-  // Returns the orders that have changed. `own`: the agent that publishes.
-  Orders take_orders(const Membership& members, TimePoint now);
+  // Returns the orders that have changed.
+  // `saving`: workers may save more. Else nothing more is to go: an agent that leaves with the only parts of
+  // the newest step leaves the one before.
+  Orders take_orders(const Membership& members, bool saving, TimePoint now);
   std::vector<allocation::Notice> take_notices() { return std::exchange(notices_, {}); }
 
   // Returns, once, the newest step in memory that no loss of a host would destroy where there are two, and

@@ -21,7 +21,7 @@ void Coordinator::hold_end() {
 
 void Coordinator::settle(TimePoint now) {
   if (state_ != State::finished) {
-    for (auto& [agent, order] : checkpoints_.take_orders(members_, now))
+    for (auto& [agent, order] : checkpoints_.take_orders(members_, state_ == State::running, now))
       send(agent, CheckpointOrder{std::move(order)});
     for (const auto& [step, folder] : checkpoints_.take_news())
       record(told::checkpoint(attempt_, step, folder));

@@ -63,7 +63,7 @@ struct Node {
     settings.place = place.path();
     settings.job = "job 7";
     settings.agent = agent;
-    settings.launch_key = "launch";
+    settings.launch_key = settings.flush_key = "launch";
     settings.ports = {0};
   }
   void open() {
@@ -438,7 +438,7 @@ TEST_CASE("a step is flushed whole or not at all, and read from there with its h
   CHECK(worker.ask("fetch 4 rank-0.pt").starts_with("no "));
 }
 
-TEST_CASE("the newest two steps stay in the flush folder, and what other launches are writing there") {
+TEST_CASE("the newest two steps stay in the flush folder, and what other jobs are writing there") {
   const os::TempDir place{std::optional<std::string>()}, shared{std::optional<std::string>()};
   Node node(place, 0);
   node.settings.flush = shared.path();
@@ -446,7 +446,7 @@ TEST_CASE("the newest two steps stay in the flush folder, and what other launche
   node.begin(0, 1);
   const std::string others = shared.path() + "/.step-2-0123456789abcdef-0.partial",
                     own = fmt::format("{}/.step-2-{:016x}-7.partial", shared.path(),
-                                      plan::launch_hash(node.settings.launch_key));
+                                      plan::launch_hash(node.settings.flush_key));
   for (const std::string& folder : {others, own, shared.path() + "/step-0"}) fs::create_directory(folder);
   for (const int step : {1, 2, 3}) {
     save(node, step, 0, 1, "saved");
