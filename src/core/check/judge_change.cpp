@@ -83,7 +83,8 @@ std::vector<Finding> find_faults(const HostRecord& before, const HostRecord& now
 
 void judge_change(const HostRecord& before, const HostRecord& now, std::vector<Finding>& findings) {
   judge_xids(before, now, findings);
-  if (now.gpu_problem.empty() && now.lost_gpus.size() <= before.lost_gpus.size()) {
+  // Without any the driver has not answered in time, or its list of GPUs says why.
+  if (!now.gpus.empty() && now.gpu_problem.empty() && now.lost_gpus.size() <= before.lost_gpus.size()) {
     for (const GpuHealth& gpu : before.gpus) judge_gpu(gpu, now, findings);
   }
   for (const auto& [card, speed] : before.cards) judge_card(card, speed, now, findings);

@@ -20,8 +20,8 @@ namespace ddprun::agent {
 
 namespace {
 
-constexpr Milliseconds k_patience{3000};  // for a folder that may hang
-constexpr Milliseconds k_look_limit{5000};
+constexpr Milliseconds k_patience{3000};     // for a folder that may hang
+constexpr Milliseconds k_look_limit{10000};  // a look without an answer then finds nothing
 constexpr Milliseconds k_memory_pause{200};
 constexpr std::size_t k_most = std::size_t{1} << 20;  // bytes of a record
 
@@ -65,7 +65,7 @@ void NodeLook::look() {
   probes::CheckedNode checked;
   checked.workers = plans_.node->local_world_size;
   checked.log_folder = plans_.node->options.output.logs.value;
-  checked.quick = true;
+  checked.quick = checked.again = true;
   checked.patience = k_patience;
   ask([checked, this] { return check::render_json_text(probes::make_node_record(checked, snapshot_)); },
       "look at this node", &NodeLook::note);
@@ -89,7 +89,7 @@ void NodeLook::note(const std::string& answer) {
     return std::ranges::find(doubts_, each.subject, &check::Finding::subject) != doubts_.end();
   });
   if (again == faults.end()) return look_at_memory();
-  settle_unfit(*again);
+  settle(*again);
 }
 
 std::vector<int> NodeLook::standby_processes() const {
@@ -125,13 +125,8 @@ void NodeLook::note_memory(const std::string& answer) {
   if (held.empty() && !finding) return settle({});
   if (!held.empty())
     finding = check::describe_held(held, plans_.node->host, plans_.node->options.check.release_timeout);
-  if (os::now() >= *release_until_) return settle_unfit(*finding);
+  if (os::now() >= *release_until_) return settle(finding);
   net::call_after(timer_, k_memory_pause, [this] { look_at_memory(); });
-}
-
-void NodeLook::settle_unfit(const check::Finding& finding) {
-  console::say_notice(probes::exclude_node(*plans_.node));
-  settle(finding);
 }
 
 void NodeLook::settle(std::optional<check::Finding> finding) {
@@ -141,8 +136,9 @@ void NodeLook::settle(std::optional<check::Finding> finding) {
 }
 
 void NodeLook::tell(const std::function<void(const rendezvous::Unfit&)>& done) {
-  command_.when_known([own = std::exchange(finding_, std::nullopt), done](const auto& other) {
+  command_.when_known([this, own = std::exchange(finding_, std::nullopt), done](const auto& other) {
     const auto& found = own ? own : other;
+    if (found) console::say_notice(probes::exclude_node(*plans_.node));
     done(found ? rendezvous::Unfit{check::reason_of(*found), found->fix, found->mark != check::Mark::error}
                : rendezvous::Unfit{});
   });

@@ -54,7 +54,6 @@ class NodeLook {
   std::vector<int> standby_processes() const;
   void look_at_memory();
   void note_memory(const std::string& answer);
-  void settle_unfit(const check::Finding& finding);
   void settle(std::optional<check::Finding> finding);
   void tell(const std::function<void(const rendezvous::Unfit&)>& done);
 

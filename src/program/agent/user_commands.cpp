@@ -9,7 +9,6 @@
 #include "os/files/slow_files.hpp"
 #include "os/process/ask_program.hpp"
 #include "plan/worker_env.hpp"
-#include "probes/node_record.hpp"
 
 namespace ddprun::agent {
 
@@ -54,7 +53,6 @@ void CommandLook::note(const supervise::CommandVerdict& verdict) {
                               {host},
                               verdict.what,
                               supervise::k_unfit_hint};
-    console::say_notice(probes::exclude_node(*plans_.node));
   }
   settle();
 }
@@ -104,12 +102,12 @@ std::string OnFailure::run(const std::string& event, const std::string& report) 
 }
 
 void OnFailure::attempt_failed(const std::string& report) {
-  end();
+  query_.reset();
   try {
     query_ = std::make_unique<probes::ChildQuery>(
         context_, os::AnsweringChild([this, report] { return run("attempt", report); }, "run --on-failure"),
         k_most_words, 2 * k_on_failure_limit, [this](const std::string& problem, bool) {
-          end();
+          query_.reset();
           say_problem(problem);
         });
   } catch (const Error& error) {
@@ -118,10 +116,8 @@ void OnFailure::attempt_failed(const std::string& report) {
 }
 
 void OnFailure::job_ended(const std::string& report) {
-  end();
+  query_.reset();
   say_problem(run("job", report));
 }
-
-void OnFailure::end() { query_.reset(); }
 
 }  // namespace ddprun::agent

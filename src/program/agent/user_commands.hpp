@@ -67,7 +67,6 @@ class OnFailure {
 
  private:
   std::string run(const std::string& event, const std::string& report) const;
-  void end();
 
   boost::asio::io_context& context_;
   const Plans& plans_;

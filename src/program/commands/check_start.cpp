@@ -50,10 +50,9 @@ bool heed(const supervise::CommandVerdict& verdict, const plan::NodeProposal& no
 }
 
 void heed(const std::vector<check::Finding>& findings, const plan::NodeProposal& node) {
-  bool excluded = false;
   for (const check::Finding& finding : findings) {
     const bool error = finding.mark == check::Mark::error;
-    if (error && !std::exchange(excluded, true)) console::say_notice(probes::exclude_node(node));
+    if (error) console::say_notice(probes::exclude_node(node));
     if (error && can_be_left_out(node)) throw Error(describe(finding, node.host), finding.fix);
     if (error || node.rendezvous.agent.value == 0)
       console::say_notice(describe(finding, node.host), finding.fix);
@@ -80,7 +79,9 @@ std::vector<check::GpuMemory> find_held(const std::vector<std::string>& gpus,
 // whether one did.
 bool wait_for_memory(const plan::NodeProposal& node, const facts::Snapshot& snapshot,
                      check::HostRecord record) {
-  const Milliseconds patience = node.options.check.release_timeout;
+  // The others wait for this node meanwhile.
+  const Milliseconds patience =
+      std::min(node.options.check.release_timeout, node.rendezvous.join_timeout / 2);
   const std::vector<std::string> gpus = check::whole_gpus(snapshot.host, node.offered);
   bool any = false;
   for (check::GpuHealth& each : record.gpus) any |= std::exchange(each.used, 0) > check::k_free_gpu_memory;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -31,8 +33,11 @@ namespace ddprun::probes {
 namespace {
 
 constexpr Milliseconds k_patience{5000};
+constexpr Milliseconds k_soon{300};                // for all folders together
+constexpr Milliseconds k_starved{12000};           // four times the patience of a look
 constexpr std::uint64_t k_local_bytes = 8 << 20;   // written to try a disk of this node
 constexpr std::uint64_t k_shared_bytes = 1 << 20;  // to one that all nodes try at once
+constexpr const char* k_usual_tmpdir = "/tmp";
 constexpr const char* k_nvml = "libnvidia-ml.so.1";
 
 struct FolderToTry {
@@ -42,32 +47,48 @@ struct FolderToTry {
 };
 
 std::vector<FolderToTry> folders_to_try(const CheckedNode& node, const facts::Environment& environment) {
-  const std::string temporary = facts::variable_or_empty(environment, "TMPDIR");
-  std::vector<FolderToTry> folders{{"temporary files", temporary.empty() ? "/tmp" : temporary, k_local_bytes},
-                                   {check::k_beside_tmpdir, "/tmp", 0},
-                                   {"shared memory", "/dev/shm", 0},
-                                   {"home", facts::variable_or_empty(environment, "HOME"), k_shared_bytes}};
-  if (!node.log_folder.empty()) folders.push_back({"log folder", node.log_folder, k_shared_bytes});
+  std::string temporary = facts::variable_or_empty(environment, "TMPDIR");
+  if (temporary.empty()) temporary = k_usual_tmpdir;
+  const std::string home = node.again ? "" : facts::variable_or_empty(environment, "HOME");
+  std::vector<FolderToTry> folders{
+      {"temporary files", temporary, k_local_bytes},
+      {check::k_beside_tmpdir, temporary == k_usual_tmpdir ? "" : k_usual_tmpdir, 0},
+      {"shared memory", "/dev/shm", 0},
+      {"home", home, k_shared_bytes},
+      {"log folder", node.log_folder, k_shared_bytes}};
   std::erase_if(folders, [](const FolderToTry& each) { return each.path.empty(); });
+  if (node.quick) {
+    for (FolderToTry& each : folders) each.bytes = 0;
+  }
   return folders;
 }
 
-std::string tell_folder(const std::string& path, std::uint64_t bytes) {
-  const os::FolderState state = os::try_folder(path, bytes);
-  return fmt::format("{} {} {} {}", state.size, state.free, state.write_rate, state.problem);
+std::string try_folders(const std::vector<FolderToTry>& folders) {
+  std::vector<check::Folder> tried;
+  for (const auto& [purpose, path, bytes] : folders) {
+    const os::FolderState state = os::try_folder(path, bytes);
+    tried.push_back({purpose, path, state.size, state.free, state.write_rate, state.problem});
+  }
+  return check::render_json_text(tried);
 }
 
-check::Folder read_folder(const FolderToTry& tried, const os::ChildAnswer& answer) {
-  check::Folder folder;
-  folder.purpose = tried.purpose;
-  folder.path = tried.path;
-  if (!answer.bytes) return folder.problem = answer.problem, folder;
-  const std::vector<std::string> parts = split(*answer.bytes, ' ');
-  folder.size = static_cast<std::uint64_t>(parse_integer(parts.at(0)).value_or(0));
-  folder.free = static_cast<std::uint64_t>(parse_integer(parts.at(1)).value_or(0));
-  folder.write_rate = parse_number(parts.at(2)).value_or(0);
-  folder.problem = join({parts.begin() + 3, parts.end()}, " ");
-  return folder;
+struct FolderCall {
+  explicit FolderCall(std::vector<FolderToTry> tried) : folders(std::move(tried)) {}
+  std::vector<FolderToTry> folders;
+  os::ChildCall call{[this] { return try_folders(folders); }};
+};
+
+// False where one of several folders is the reason of no answer.
+bool add_folders(check::HostRecord& record, FolderCall& tried, Milliseconds patience) {
+  const os::ChildAnswer answer = tried.call.wait(patience, k_starved);
+  if (!answer.bytes && tried.folders.size() > 1) return false;
+  std::vector<check::Folder> told;
+  if (answer.bytes)
+    told = check::parse_json_text<std::vector<check::Folder>>(*answer.bytes);
+  else
+    told.push_back({tried.folders.front().purpose, tried.folders.front().path, 0, 0, 0, answer.problem});
+  std::ranges::move(told, std::back_inserter(record.folders));
+  return true;
 }
 
 // Versions show only beside those of other nodes.
@@ -125,15 +146,15 @@ struct GpuCalls {
 };
 
 void add_gpus(check::HostRecord& record, GpuCalls& calls, Milliseconds patience) {
-  const os::ChildAnswer listed = calls.list.wait(patience);
+  const os::ChildAnswer listed = calls.list.wait(patience, k_starved);
   const os::NvmlAnswer told = os::parse_nvml_answer(listed.bytes.value_or(""));
   record.lost_gpus = told.lost;
   record.nvlink_domain = told.fabric;
   record.gpu_problem = listed.bytes ? told.problem : listed.problem;
-  const os::ChildAnswer shown = calls.health.wait(patience);
+  const os::ChildAnswer shown = calls.health.wait(patience, k_starved);
   if (shown.bytes && !shown.bytes->empty())
     record.gpus = check::parse_json_text<std::vector<check::GpuHealth>>(*shown.bytes);
-  const os::ChildAnswer logged = calls.log.wait(patience);
+  const os::ChildAnswer logged = calls.log.wait(patience, k_starved);
   if (logged.bytes) record.kernel_log = check::parse_json_text<check::KernelLog>(*logged.bytes);
 }
 
@@ -154,9 +175,13 @@ void add_names(check::HostRecord& record) {
 check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapshot& snapshot) {
   const Milliseconds patience = node.quick ? node.patience : k_patience;
   const std::vector<FolderToTry> folders = folders_to_try(node, snapshot.environment);
-  std::deque<os::ChildCall> tried;
-  for (const FolderToTry& each : folders)
-    tried.emplace_back([&each, &node] { return tell_folder(each.path, node.quick ? 0 : each.bytes); });
+  // A child is the copy of a whole agent. One for each folder tells which hangs.
+  std::optional<FolderCall> together;
+  std::deque<FolderCall> apart;
+  const auto try_apart = [&] {
+    for (const FolderToTry& each : folders) apart.emplace_back(std::vector{each});
+  };
+  node.quick ? void(together.emplace(folders)) : try_apart();
   std::optional<GpuCalls> gpu_calls;
   if (os::shows_nvidia()) gpu_calls.emplace();
   check::HostRecord record;
@@ -171,15 +196,17 @@ check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapsho
     if (const auto value = facts::find_variable(snapshot, name)) record.variables[name] = *value;
   }
   add_names(record);
-  for (std::size_t i = 0; i < folders.size(); ++i)
-    record.folders.push_back(read_folder(folders[i], tried[i].wait(patience)));
+  if (together && !add_folders(record, *together, k_soon)) try_apart();
+  for (FolderCall& each : apart) add_folders(record, each, patience);
   if (gpu_calls) add_gpus(record, *gpu_calls, patience);
   return record;
 }
 
 std::optional<allocation::Notice> exclude_node(const plan::NodeProposal& node) {
+  static bool done = false;
   const std::string& file = node.options.check.exclude_file;
-  const std::string problem = file.empty() ? "" : os::append_slow_line(file, node.host);
+  const bool wanted = !file.empty() && !std::exchange(done, true);
+  const std::string problem = wanted ? os::append_slow_line(file, node.host) : "";
   if (problem.empty()) return std::nullopt;
   return allocation::Notice{fmt::format("cannot write {} on {}: {}", file, node.host, problem),
                             "name another file with --exclude-file"};

@@ -130,6 +130,7 @@ FolderState try_folder(const std::string& path, std::uint64_t bytes) {
   state.free = std::uint64_t{room.f_bavail} * room.f_frsize;
   const Fd file = open_unnamed(path);
   if (!file) return state.problem = describe_errno(errno), state;
+  if (bytes == 0) return state;
   const std::string chunk(k_chunk, 'x');
   const TimePoint start = now();
   std::uint64_t written = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -10,10 +11,14 @@
 #include "base/error.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
+#include "os/process/process_table.hpp"
+#include "os/process/process_usage.hpp"
 
 namespace ddprun::os {
 
 namespace {
+
+constexpr Milliseconds k_look_again{100};  // between looks at a call that gets no CPU
 
 // The answer goes through the pipe behind its length, so that a child that dies half-way is noticed.
 using Length = std::uint64_t;
@@ -41,7 +46,7 @@ Reading read_answer(int pipe, TimePoint deadline, std::size_t limit, std::string
       if (length > limit) return Reading::too_long;
       if (message.size() - sizeof length >= length) return Reading::complete;
     }
-    if (now() >= deadline || !wait_until_ready(pipe, deadline)) return Reading::timed_out;
+    if (!wait_until_ready(pipe, deadline)) return Reading::timed_out;  // not if it came before we did
     char buffer[65536];
     const ssize_t got = ::read(pipe, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
@@ -61,10 +66,19 @@ ChildCall::ChildCall(const std::function<std::string()>& function, std::size_t l
   }
 }
 
-ChildAnswer ChildCall::wait(Milliseconds deadline) {
+bool ChildCall::hangs(Milliseconds limit) const {
+  const auto process = capture_process(child_->pid());
+  if (!process) return true;
+  return process->state != 'R' && now() - start_ - read_cpu_wait(child_->pid()) >= limit;
+}
+
+ChildAnswer ChildCall::wait(Milliseconds limit, Milliseconds starved) {
   if (!child_) return {std::nullopt, problem_, false};
   std::string message;
-  const Reading reading = read_answer(child_->descriptor(), start_ + deadline, limit_, message);
+  const TimePoint last = start_ + limit + starved;
+  Reading reading = read_answer(child_->descriptor(), start_ + limit, limit_, message);
+  while (reading == Reading::timed_out && now() < last && !hangs(limit))
+    reading = read_answer(child_->descriptor(), std::min(last, now() + k_look_again), limit_, message);
   const std::string ending = describe_end(child_->end());
   switch (reading) {
     case Reading::complete:
@@ -72,7 +86,7 @@ ChildAnswer ChildCall::wait(Milliseconds deadline) {
     case Reading::too_long:
       return {std::nullopt, fmt::format("the answer is longer than {} bytes", limit_), false};
     case Reading::timed_out:
-      return {std::nullopt, fmt::format("no answer within {}", describe_duration(deadline)), true};
+      return {std::nullopt, fmt::format("no answer within {}", describe_duration(limit)), true};
     case Reading::ended:
       break;
   }

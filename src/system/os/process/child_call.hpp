@@ -26,10 +26,13 @@ class ChildCall {
   // Starts the call. An answer longer than `limit` bytes is a problem.
   explicit ChildCall(const std::function<std::string()>& function, std::size_t limit = k_limit);
 
-  // Blocks until `deadline` after the start at most, and ends the child; to be asked once.
-  ChildAnswer wait(Milliseconds deadline);
+  // Blocks until `limit` after the start at most, and ends the child; to be asked once. Time for which the
+  // call was ready to run and got no CPU does not count, up to `starved`: a busy machine is none that hangs.
+  ChildAnswer wait(Milliseconds limit, Milliseconds starved = Milliseconds{0});
 
  private:
+  bool hangs(Milliseconds limit) const;
+
   TimePoint start_;
   std::size_t limit_;
   std::optional<AnsweringChild> child_;

@@ -39,14 +39,6 @@ Milliseconds own_cpu(const ProcessEntry& process) {
                                                   std::chrono::nanoseconds{time.tv_nsec});
 }
 
-// The second number of schedstat, in nanoseconds; none on a kernel without it.
-Milliseconds read_cpu_wait(int pid) {
-  const auto text = try_read_file(fmt::format("/proc/{}/schedstat", pid)).value_or("");
-  const auto fields = split(text, ' ');
-  const auto waited = fields.size() < 2 ? std::nullopt : parse_integer(fields[1]);
-  return std::chrono::duration_cast<Milliseconds>(std::chrono::nanoseconds{waited.value_or(0)});
-}
-
 void add(ProcessUsage& usage, const ProcessEntry& process) {
   usage.cpu_time += own_cpu(process) + from_ticks(process.waited_ticks);
   usage.io += read_io(process.pid);
@@ -54,6 +46,13 @@ void add(ProcessUsage& usage, const ProcessEntry& process) {
 }
 
 }  // namespace
+
+Milliseconds read_cpu_wait(int pid) {
+  const auto text = try_read_file(fmt::format("/proc/{}/schedstat", pid)).value_or("");
+  const auto fields = split(text, ' ');
+  const auto waited = fields.size() < 2 ? std::nullopt : parse_integer(fields[1]);
+  return std::chrono::duration_cast<Milliseconds>(std::chrono::nanoseconds{waited.value_or(0)});
+}
 
 std::vector<std::optional<ProcessUsage>> measure_usage(const std::vector<int>& pids) {
   std::vector<std::optional<ProcessUsage>> usages;

@@ -1,7 +1,9 @@
 #include "os/process/child_call.hpp"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +17,23 @@ using namespace ddprun::os;
 namespace {
 
 constexpr Milliseconds k_ample{20000};
+
+void bind_to_first_cpu() {
+  cpu_set_t own, first;
+  CPU_ZERO(&first);
+  ::sched_getaffinity(0, sizeof own, &own);
+  for (int cpu = 0; CPU_COUNT(&first) == 0 && cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &own)) CPU_SET(cpu, &first);
+  }
+  ::sched_setaffinity(0, sizeof first, &first);
+}
+
+std::string use_cpu(Milliseconds time) {
+  timespec used{};
+  do ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  while (std::chrono::seconds{used.tv_sec} + std::chrono::nanoseconds{used.tv_nsec} < time);
+  return "used";
+}
 
 bool no_children() { return ::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD; }
 
@@ -108,5 +127,34 @@ TEST_CASE("a call that nobody waits for is ended") {
       return std::string();
     });
   }
+  CHECK(no_children());
+}
+
+TEST_CASE("an answer that came in time counts though it is read later") {
+  ChildCall call([] { return std::string("x"); });
+  siginfo_t ended{};
+  REQUIRE(::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT) == 0);
+  CHECK(call.wait(Milliseconds{0}).bytes == "x");
+}
+
+TEST_CASE("time in which a call gets no CPU does not count, and in which it waits for something else does") {
+  const Milliseconds limit{100};
+  ChildCall rival([] {
+    bind_to_first_cpu();
+    return use_cpu(Milliseconds{1000});
+  });
+  ChildCall starved([] {
+    const sched_param none{};
+    bind_to_first_cpu();
+    ::sched_setscheduler(0, SCHED_IDLE, &none);
+    return use_cpu(Milliseconds{20});
+  });
+  CHECK(starved.wait(limit, k_ample).bytes == "used");
+  CHECK(rival.wait(k_ample).bytes == "used");
+  ChildCall waiting([] {
+    while (true) ::pause();
+    return std::string();
+  });
+  CHECK(waiting.wait(limit, k_ample).problem == "no answer within 100 ms");
   CHECK(no_children());
 }
