@@ -21,7 +21,7 @@ struct HangTimeout {
   Milliseconds time{0};    // time-out, unless automatic
 };
 
-inline constexpr Milliseconds k_shortest_hang_timeout{1000};
+inline constexpr Milliseconds k_shortest_hang_timeout{1000}, k_shortest_profile_every{10'000};
 
 struct HangOptions {
   Sourced<bool> inspect = by_default(true);             // --no-inspect
@@ -29,7 +29,8 @@ struct HangOptions {
   std::optional<Sourced<OnHang>> action{};              // nullopt: restart while restarts are left, else stop
   std::optional<Sourced<Milliseconds>> exit_barrier{};  // --exit-barrier-timeout
   std::optional<Sourced<Milliseconds>> stacks_every{};  // --stacks-every; nullopt: no dumps
-  std::optional<SlowNotice> slow{};                     // --slow-notice; nullopt: off
+  std::optional<Sourced<Milliseconds>> profile_every{};  // --profile-every; nullopt: none
+  std::optional<SlowNotice> slow{};                      // --slow-notice; nullopt: off
   Sourced<OnSlow> on_slow = by_default(OnSlow::report);  // --on-slow
 };
 

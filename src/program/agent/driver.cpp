@@ -209,6 +209,9 @@ int Driver::run() {
   status_.serve([this](bool stacks) { on_status_asked(stacks); });
   restarts_.serve();
   profiles_.serve();
+  const options::Options& options = plans_.node->options;
+  if (options.hang.profile_every && !options.output.logs.value.empty())
+    profiles_.repeat(options.hang.profile_every->value);
   while (!context_.stopped()) run_handlers();
   stage_.end();
   checkpoints_.end(keeps_checkpoints_);

@@ -44,11 +44,9 @@ void StatusService::serve(const std::function<void(bool stacks)>& asked) {
   if (options.hang.stacks_every && !options.output.logs.value.empty()) wait_for_dump();
 }
 
-// The dumps of all hosts are of the same moments, as far as their clocks agree. A timer may be early.
+// The dumps of all hosts are of the same moments, as far as their clocks agree.
 void StatusService::wait_for_dump() {
-  const std::int64_t every = plans_.node->options.hang.stacks_every->value.count();
-  const std::int64_t left = every - os::unix_milliseconds() % every;
-  net::call_after(dump_timer_, Milliseconds{left < every / 2 ? left + every : left}, [this] {
+  net::call_after(dump_timer_, os::until_multiple(plans_.node->options.hang.stacks_every->value), [this] {
     measure(os::Depth::dump, [](const status::NodeStatus&) {});
     wait_for_dump();
   });

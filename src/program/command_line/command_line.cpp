@@ -397,13 +397,20 @@ void settle(Draft& draft, const facts::Environment& environment) {
   settle_program(draft);
 }
 
-// One word names the job. More are a script of who means --max-restarts.
+// One word names the job. Options stand before it; more words are a script of who means --max-restarts.
 void judge_job_words(const Draft& draft) {
   if (draft.command.size() < 2) return;
+  const bool restarts = draft.restart || !draft.drain.empty();
+  const char* const option = draft.restart   ? "--restart"
+                             : restarts      ? "--drain"
+                             : draft.profile ? "--profile"
+                             : draft.stacks  ? "--stacks"
+                                             : "--status";
   throw UsageError(
-      fmt::format("unexpected argument {} after {} {}", printable(draft.command[1]),
-                  draft.restart ? "--restart" : "--drain", printable(draft.command.front())),
-      "give one job id or process id; --max-restarts N sets how often a failed job is restarted");
+      fmt::format("unexpected argument {} after {} {}", printable(draft.command[1]), option,
+                  printable(draft.command.front())),
+      restarts ? "give one job id or process id; --max-restarts N sets how often a failed job is restarted"
+               : "give one job id or process id, and options before it");
 }
 
 // The words after the options are a script, but for options that use them otherwise.
@@ -414,8 +421,8 @@ void judge_command(Draft& draft, const TypedWords& typed) {
                                  printable(draft.command.front()), printable(draft.timeline_file)),
                      fmt::format("the file to write follows -o: -o {}", printable(draft.command.front())));
   }
-  if (draft.restart || !draft.drain.empty()) return judge_job_words(draft);
-  if (draft.status || draft.stacks || draft.profile) return;
+  if (draft.restart || !draft.drain.empty() || draft.status || draft.stacks || draft.profile)
+    return judge_job_words(draft);
   refuse_mistaken_command(draft, typed);
   if (auto notice = find_behind_script(draft, typed)) draft.warnings.push_back(std::move(*notice));
 }

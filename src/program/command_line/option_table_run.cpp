@@ -178,6 +178,13 @@ constexpr OptionEntry k_failures[] = {
             require(draft.hang.stacks_every->value >= options::k_shortest_hang_timeout, given,
                     "is below one second", "give 1s or more, as in 10m");
           }),
+    value("profile-every", "TIME", own, failures,
+          "write a profile of all ranks, as of --profile, to FOLDER/JOB/profiles of --logs (default: off)",
+          [](Draft& draft, const Given& given) {
+            draft.hang.profile_every = time_from(given);
+            require(draft.hang.profile_every->value >= options::k_shortest_profile_every, given,
+                    "is below 10 seconds", "give 10s or more, as in 1h");
+          }),
     flag("no-inspect", own, failures, "do not load ddprun's inspection module into the workers",
          [](Draft& draft, const Given& given) { draft.hang.inspect = sourced(false, given.origin); }),
     value("signal-before-end", "SIGNAL@TIME", own, failures,

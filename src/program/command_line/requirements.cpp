@@ -25,6 +25,7 @@ constexpr Requirement k_refused[] = {
     {"strict", {"check"}, "add --check"},
     {"exclude-file", {"check"}, "add --check"},
     {"stacks-every", {"logs"}, "add --logs FOLDER"},
+    {"profile-every", {"logs"}, "add --logs FOLDER"},
     {"output", {"timeline", "profile"}, "add --timeline FILE or --profile TIME"},
     {"checkpoint-folder", {"checkpoint-memory"}, k_add_memory},
     {"checkpoint-rate", {"checkpoint-memory"}, k_add_memory},

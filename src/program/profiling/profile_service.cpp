@@ -1,15 +1,21 @@
 #include "profiling/profile_service.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "console/log.hpp"
 #include "net/timers.hpp"
+#include "os/atomic_file.hpp"
 #include "os/capture/worker_questions.hpp"
+#include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/reaper.hpp"
 #include "os/status_socket.hpp"
@@ -26,6 +32,28 @@ using rendezvous::ProfileRequest;
 constexpr int k_alone = -1;                                        // asker of a profile of this host alone
 constexpr Milliseconds k_parts_limit{5000}, k_client_limit{8000};  // beyond the duration
 constexpr std::size_t k_most_asked = 16;
+// Of --profile-every; in a file for speedscope an answer becomes several times as large.
+constexpr Milliseconds k_longest_own{10'000}, k_write_limit{60'000};
+constexpr int k_kept = 10, k_smaller = 6;
+constexpr std::size_t k_largest = std::size_t{256} << 20, k_most_problem = 8192;
+
+// Returns the file that cannot be written, and why; empty: none, or no rank has given a profile.
+std::string ask_and_write(const std::string& socket, const ProfileRequest& request, const std::string& path) {
+  const std::string frame = rendezvous::encode(rendezvous::AgentMessage(request));
+  const auto answers = os::ask_status_sockets({socket}, request.duration + k_client_limit,
+                                              frame.substr(rendezvous::k_frame_header));
+  const profile::JobProfile job = profile::parse_job(join(answers.texts, ""));
+  if (std::ranges::all_of(job.ranks, [](const auto& rank) { return rank.threads.empty(); })) return {};
+  std::error_code ignored;  // replace_file() says it
+  std::filesystem::create_directory(std::filesystem::path(path).parent_path(), ignored);
+  for (const auto& [ending, text] : {std::pair(".speedscope.json", profile::render_speedscope(job, path)),
+                                     std::pair(".collapsed", profile::render_collapsed(job))}) {
+    const std::string why =
+        text.size() > k_largest ? "it is too large" : os::replace_file(path + ending, text);
+    if (!why.empty()) return path + ending + ": " + why;
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -51,6 +79,37 @@ void ProfileService::pass_on(const std::string& text, Answer answer) {
   asked.agents = 1;
   request->asker = k_alone;
   take(*request);
+}
+
+void ProfileService::repeat(Milliseconds every) {
+  net::call_after(timer_, os::until_multiple(every), [this, every] {
+    repeat(every);
+    profile_all(every);
+  });
+}
+
+void ProfileService::profile_all(Milliseconds every) {
+  const status::NodeStatus node = workers_.status();
+  if (own_ || node.workers.empty() || node.workers.front().rank != 0) return;
+  const ProfileRequest request{0, 0, std::min(every / 10, k_longest_own),
+                               profile::answer_limit(workers_.world_size() * k_smaller)};
+  const std::string path =
+      fmt::format("{}/{}", workers_.profile_folder(), os::unix_milliseconds() / every.count() % k_kept);
+  try {
+    own_ = std::make_unique<probes::ChildQuery>(
+        context_,
+        os::AnsweringChild([&] { return ask_and_write(server_->name(), request, path); }, "write a profile"),
+        k_most_problem, request.duration + k_client_limit + k_write_limit,
+        [this, path](const std::string& problem, bool late) {
+          const auto ended = std::move(own_);
+          if ((!late && problem.empty()) || std::exchange(told_unwritten_, true)) return;
+          const std::string why = late ? path + ": its file system does not answer" : problem;
+          console::say_notice(
+              fmt::format("cannot write all profiles: {}; the job continues", printable(why, 400)), {});
+        });
+  } catch (const Error& error) {
+    console::say_detail(error.what());
+  }
 }
 
 // Profiles once at a time: each sample costs the workers some time.
@@ -101,6 +160,8 @@ void ProfileService::finish(int number) {
 
 void ProfileService::end() {
   server_.reset();
+  timer_.cancel();
+  own_.reset();
   query_.reset();
   asked_.clear();
 }

@@ -62,6 +62,8 @@ class WorkerGroup {
   void spare_no_more(int helper) { std::erase(helpers_, helper); }
   status::NodeStatus status() const;  // status of this attempt, except what has to be measured
   os::WorkerPlaces places() const;    // places where more can be measured
+  int world_size() const { return plan_->assignment.world_size; }
+  std::string profile_folder() const { return logs_.profile_folder(); }
 
   void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface,
                      const std::string& local_store);

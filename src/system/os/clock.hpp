@@ -20,4 +20,11 @@ inline std::int64_t unix_microseconds() {
   return duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
 }
 
+// Returns the time until the wall clock shows the next multiple of `every`; the one after that where half of
+// it is left at most, as a timer may be early.
+inline Milliseconds until_multiple(Milliseconds every) {
+  const Milliseconds left = every - Milliseconds{unix_milliseconds()} % every;
+  return left < every / 2 ? left + every : left;
+}
+
 }  // namespace ddprun::os

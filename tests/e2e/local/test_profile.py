@@ -8,6 +8,7 @@ import re
 import pytest
 
 from support import programs
+from support.hosts import wait_until
 from support.manual import as_text, codes, start_all, wait_all, wait_for_files
 
 SCRIPT = str(programs.SCRIPTS / "profiled.py")
@@ -28,7 +29,7 @@ def job(hosts, directory, key, torch_python):
         results = wait_all(started)
         assert codes(results) == [0, 0], as_text(results)
 
-    run.finish = finish
+    run.started, run.finish = started, finish
     yield run
     end.touch()
 
@@ -77,6 +78,26 @@ def test_one_profile_at_a_time(hosts, directory, job):
     assert second.count("is not in it: another profile of it is being taken\n") == 4, second
     shown = first.wait().stdout
     assert re.search(r"\nrank 1: \d+ % at profiled.py:\d+ in decode", shown), shown
+    job.finish()
+
+
+def test_profiles_are_written_beside_the_log_files(hosts, directory, job):
+    folder = directory / "logs/run/profiles"
+    job("--logs", str(directory / "logs"), "--rdzv-id", "run", "--profile-every", "10s")
+    whole = wait_until("a profile has all ranks", lambda: next(
+        (file for file in folder.glob("[0-9].collapsed") if all(f"rank {rank} on " in file.read_text() for rank in range(4))), None))
+    job.finish()
+    assert "decode (profiled.py:" in whole.read_text()
+    check_speedscope(whole.with_suffix(".speedscope.json"))
+    assert len(list(folder.iterdir())) == 2 * len(list(folder.glob("[0-9].speedscope.json"))), list(folder.iterdir())
+
+
+def test_profiles_that_cannot_be_written_are_reported_once(hosts, directory, job):
+    (directory / "logs/run").mkdir(parents=True)
+    (directory / "logs/run/profiles").touch()  # where the folder would be
+    job("--logs", str(directory / "logs"), "--rdzv-id", "run", "--profile-every", "10s")
+    said = next(line for line in job.started[0].popen.stderr if "profiles" in line)
+    assert re.match(r"ddprun: cannot write all profiles: .*/run/profiles/\d.speedscope.json: .*; the job continues$", said), said
     job.finish()
 
 

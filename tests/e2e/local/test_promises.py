@@ -108,6 +108,7 @@ OPTIONS = {
     "--on-hang": (["--on-hang", "restrat", *TRUE], "did you mean restart?"),  # test_hangs.py
     "--exit-barrier-timeout": (["--exit-barrier-timeout", "0", *TRUE], "is below one second"),  # test_hangs.py
     "--stacks-every": (["--stacks-every", "1m", *TRUE], "--stacks-every requires --logs"),  # test_hangs.py
+    "--profile-every": (["--profile-every", "9s", *TRUE], "is below 10 seconds"),  # test_profile.py
     "--slow-notice": (["--slow-notice", "10", *TRUE], "is no share of a time"),  # test_slow_ranks.py
     "--on-slow": (["--slow-notice", "10%", "--spares", "1", "--on-slow", "replce", *TRUE], "did you mean replace?"),
     "--no-inspect": (["--no-inspect", "--print-config"], "no-inspect"),  # test_inspection.py

@@ -40,3 +40,4 @@ def train(end):
 
 dist.init_process_group("gloo")
 train(sys.argv[1])
+dist.destroy_process_group()

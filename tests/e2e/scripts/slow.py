@@ -27,3 +27,5 @@ while True:
     if ended.item() > 0:
         break
     time.sleep(0.01)
+del model
+dist.destroy_process_group()

@@ -171,6 +171,7 @@ const std::map<std::string, std::string> k_values{
     {"on-hang", R"("report")"},
     {"exit-barrier-timeout", R"("5m")"},
     {"stacks-every", R"("10m")"},
+    {"profile-every", R"("1h")"},
     {"slow-notice", R"("15%")"},
     {"on-slow", R"("replace")"},
     {"signal-before-end", R"("USR1@120")"},

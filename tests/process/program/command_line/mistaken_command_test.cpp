@@ -165,6 +165,10 @@ TEST_CASE("an option that does nothing without another one is noticed") {
   CHECK(advice_for({"--metrics", "/dev/stdout", "train.py"}).warnings.empty());
   CHECK(error_for({"-o", "x.html", "train.py"}) ==
         "--output requires --timeline or --profile | add --timeline FILE or --profile TIME");
+  CHECK(error_for({"--profile-every", "1h", "train.py"}) ==
+        "--profile-every requires --logs | add --logs FOLDER");
+  CHECK(error_for({"--profile", "10s", "4711", "-o", "run"}) ==
+        "unexpected argument -o after --profile 4711 | give one job id or process id, and options before it");
 }
 
 TEST_CASE("options of other launchers are answered with ddprun's") {
