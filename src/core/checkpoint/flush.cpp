@@ -17,6 +17,12 @@ void Flush::begin_end(const Register& known) {
   if (!std::exchange(ending_, true) && running_ && !all.empty() && all.front() > *running_) running_.reset();
 }
 
+void Flush::note_job_end(TimePoint end) {
+  if (job_end_ == end) return;
+  job_end_ = end;
+  before_end_ = end - k_before_end;
+}
+
 void Flush::look(const Register& known, TimePoint now) {
   if (!wanted_) return;
   const Saved published = known.published().value_or(Saved{-1, 0});
@@ -26,6 +32,10 @@ void Flush::look(const Register& known, TimePoint now) {
   if (due_ && now >= *due_) {
     is_due_ = true;
     due_ = now + *every_;
+  }
+  if (before_end_ && now >= *before_end_) {
+    is_due_ = true;
+    before_end_.reset();
   }
   if (running_ || !(ending_ || is_due_) || all.empty() || all.front().step <= published.step) return;
   running_ = all.front();
@@ -69,6 +79,9 @@ std::set<AgentIndex> Flush::awaited() const {
   return agents;
 }
 
-std::optional<TimePoint> Flush::due() const { return wanted_ && !ending_ ? due_ : std::nullopt; }
+std::optional<TimePoint> Flush::due() const {
+  if (!wanted_ || ending_) return std::nullopt;
+  return due_ && before_end_ ? std::min(due_, before_end_) : due_ ? due_ : before_end_;
+}
 
 }  // namespace ddprun::checkpoint

@@ -26,6 +26,10 @@ class Flush {
   void begin_attempt(int number, std::int64_t from, TimePoint now);
   // Notes that the job ends: only the newest step counts any more.
   void begin_end(const Register& known);
+  // Notes when the job ends: the newest step is flushed `k_before_end` before that, as what is saved by then
+  // may not be written between the scheduler's SIGTERM and its SIGKILL.
+  static constexpr Milliseconds k_before_end{180'000};
+  void note_job_end(TimePoint end);
   void look(const Register& known, TimePoint now);
 
   std::optional<Saved> running() const { return running_; }
@@ -42,7 +46,7 @@ class Flush {
   bool wanted_;
   std::optional<Milliseconds> every_;
   bool ending_ = false, is_due_ = false;
-  std::optional<TimePoint> due_;
+  std::optional<TimePoint> due_, job_end_, before_end_;
   std::optional<Saved> running_;
   int next_number_, number_ = 0;
   std::map<int, AgentIndex> asked_;  // agents by rank

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace ddprun::supervise {
 
@@ -22,13 +23,14 @@ std::string describe_left(Milliseconds left) {
   return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
 }
 
-EndWatch::EndWatch(const options::TimeLimitOptions& options) : min_attempt_(options.min_attempt.value) {
+EndWatch::EndWatch(const options::TimeLimitOptions& options)
+    : min_attempt_(options.min_attempt.value), resumes_(options.resumes) {
   if (options.signal) lead_ = options.signal->value.before;
 }
 
 EndWatch::Actions EndWatch::on_start(std::optional<Milliseconds> left, TimePoint now) {
   Actions actions;
-  if (begun_ || !wanted()) return actions;
+  if (begun_ || !(is_for_workers() || resumes_)) return actions;
   begun_ = true;
   if (!left) {
     ask(now, actions);
@@ -44,10 +46,7 @@ EndWatch::Actions EndWatch::on_answer(std::optional<Milliseconds> left, TimePoin
   Actions actions;
   asking_ = false;
   learn(left, now, actions);
-  if (!end_ && !said_unknown_) {
-    said_unknown_ = true;
-    actions.push_back(SayUnknown{});
-  }
+  if (!end_ && is_for_workers() && !std::exchange(said_unknown_, true)) actions.push_back(SayUnknown{});
   Actions further = on_time(now);
   actions.insert(actions.end(), further.begin(), further.end());
   return actions;

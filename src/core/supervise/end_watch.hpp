@@ -49,13 +49,14 @@ class EndWatch {
   bool warned() const { return warned_; }
 
  private:
-  bool wanted() const { return lead_ || min_attempt_ > Milliseconds{0}; }
+  bool is_for_workers() const { return lead_ || min_attempt_ > Milliseconds{0}; }
   bool is_fresh(TimePoint needed) const { return asked_at_ && *asked_at_ >= needed; }
   void learn(std::optional<Milliseconds> left, TimePoint now, Actions& actions);
   void ask(TimePoint now, Actions& actions);
 
   std::optional<Milliseconds> lead_;
   Milliseconds min_attempt_;
+  bool resumes_;  // checkpoints are flushed before the end, if it is known
   bool begun_ = false;
   bool asking_ = false;
   bool warned_ = false;

@@ -64,6 +64,11 @@ def undisturbed(host: Host, folder: Path, kind: str, env: dict[str, str]) -> str
     return ended(folder)
 
 
+def flushed(folder: Path) -> int:
+    """The newest step in its flush folder. One is flushed early where the time limit is near."""
+    return max(int(path.name.removeprefix("step-")) for path in (folder / "flushed").iterdir())
+
+
 def ended(folder: Path) -> str:
     return json.loads((folder / "ended").read_text())
 

@@ -120,6 +120,24 @@ TEST_CASE("a flush is given up if a part is lost, or if the job goes back before
   CHECK(job.flush.number() == 2);
 }
 
+TEST_CASE("the newest step is flushed three minutes before the job's end, once") {
+  Job job(std::nullopt);
+  job.say(0, held("90:01"));
+  job.flush.note_job_end(k_now + 60min);
+  CHECK(job.flush.due() == k_now + 57min);
+  job.pass(56min);
+  CHECK_FALSE(job.flush.running());
+  job.pass(1min);
+  CHECK(job.flush.running()->step == 90);
+  job.say(0, published(held("90:01 100:01"), 90, 2));
+  job.flush.note_job_end(k_now + 60min);
+  job.pass(1min);
+  CHECK_FALSE(job.flush.running());
+  CHECK_FALSE(job.flush.due());
+  job.flush.note_job_end(k_now + 90min);  // the limit was extended
+  CHECK(job.flush.due() == k_now + 87min);
+}
+
 TEST_CASE("at the end the newest step is flushed at once, and a newer one after it") {
   Job job(std::nullopt);
   job.say(0, held("90:01"));

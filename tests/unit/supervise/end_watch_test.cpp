@@ -107,6 +107,15 @@ TEST_CASE("the end is looked at again when it begins to rule out a restart") {
   CHECK_FALSE(watch.warned());
 }
 
+TEST_CASE("for checkpoints that are flushed the end is asked for, and nothing is said without an answer") {
+  options::TimeLimitOptions options;
+  options.resumes = true;
+  EndWatch watch(options);
+  CHECK(text_of(watch.on_start(std::nullopt, k_start)) == "ask");
+  CHECK(text_of(watch.on_answer(std::nullopt, k_start)).empty());
+  CHECK(text_of(EndWatch(options).on_start(600s, k_start)) == "know 600");
+}
+
 TEST_CASE("nothing is asked where no option needs the end") {
   EndWatch watch(options::TimeLimitOptions{});
   CHECK(watch.on_start({}, k_start).empty());

@@ -81,7 +81,10 @@ supervise::AttemptEnd Coordinator::attempt_end() const {
 
 // Notes the end of the job. Workers of later attempts are warned as they start.
 Coordinator::Actions Coordinator::on_job_end(std::optional<TimePoint> at, std::optional<int> warning) {
-  if (at) job_end_.at = at;
+  if (at) {
+    job_end_.at = at;
+    checkpoints_.note_job_end(*at);
+  }
   if (warning) job_end_.warning = warning;
   if (warning && state_ == State::running) send_all(Warn{attempt_, *warning});
   return std::exchange(actions_, {});
