@@ -111,6 +111,7 @@ void Authentication::write(std::string bytes) {
 }
 
 void Authentication::report(State state, std::string text) {
+  on_closed_ = nullptr;  // a timer that is past calls its handler in spite of cancel()
   timer_.cancel();
   const OnResult on_result = std::exchange(on_result_, nullptr);
   if (on_result)
