@@ -46,7 +46,7 @@ class Checkpoints {
 
   void note_signal(TimePoint now);  // signal that ends the job
   void begin_end();
-  void note_job_end(TimePoint end) { flush_.note_job_end(end); }  // as far as the scheduler shows it
+  void note_job_end(TimePoint end) { flush_.note_job_end(end); }  // time that the scheduler shows
   // Holds the end back if a newer step can be flushed first; the first cause counts. False: it may come.
   bool hold(const supervise::Cause& cause);
   bool holds_end() const { return end_.has_value(); }

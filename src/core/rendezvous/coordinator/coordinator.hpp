@@ -216,9 +216,9 @@ class Coordinator {
   Membership members_;
   Quorum quorum_;
   std::map<ConnectionId, std::pair<AgentIndex, int>> parted_;  // with the number of the roll
-  std::optional<Gathering> takeover_;                       // under way
-  std::vector<Agent> agents_;                               // agents by place
-  std::size_t answered_ = 0, succeeded_ = 0, stopped_ = 0;  // for all_done
+  std::optional<Gathering> takeover_;                          // under way
+  std::vector<Agent> agents_;                                  // agents by place
+  std::size_t answered_ = 0, succeeded_ = 0, stopped_ = 0;     // for all_done
   ClientQuestions questions_;
   StatusRound status_round_;
   Hangs hangs_;
