@@ -50,7 +50,7 @@ class LogFiles {
   std::string stack_record(const plan::RankAssignment& assigned) const;
   // Returns the beginning of the paths for dumps of --stacks-every; empty: without --logs.
   std::string stack_dump(const plan::RankAssignment& first) const;
-  std::string profile_folder() const { return run_folder_ + "/profiles"; }   // of --profile-every
+  std::string profile_folder() const { return run_folder_ + "/profiles"; }   // folder of --profile-every
   os::Fd open(const plan::RankAssignment& assigned, output::Stream stream);  // for the worker. Throws Error
   // Throws Error. `label`: what stands before the lines of the filtered file.
   StreamCopy copy(const plan::RankAssignment& assigned, output::Stream stream,
