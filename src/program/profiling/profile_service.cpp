@@ -32,7 +32,7 @@ using rendezvous::ProfileRequest;
 constexpr int k_alone = -1;                                        // asker of a profile of this host alone
 constexpr Milliseconds k_parts_limit{5000}, k_client_limit{8000};  // beyond the duration
 constexpr std::size_t k_most_asked = 16;
-// Limits of --profile-every; in a file for speedscope an answer becomes several times as large.
+// Limits of --profile-every. In a file for speedscope an answer becomes several times as large.
 constexpr Milliseconds k_longest_own{10'000}, k_write_limit{60'000};
 constexpr int k_kept = 10, k_smaller = 6;
 constexpr std::size_t k_largest = std::size_t{256} << 20, k_most_problem = 8192;
