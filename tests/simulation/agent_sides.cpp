@@ -93,6 +93,7 @@ void MemberSide::join(const std::shared_ptr<Link>& taken, const std::string& add
   message.version = "1";
   message.reached = address;
   message.agents = world_.launch().agents;
+  agent_.led_by_ = taken->leader;
   message.checkpoints = agent_.tell_all_checkpoints();
   link->listen(0, {[this, weak = std::weak_ptr(here_)](const std::string& bytes) {
                      agent_.post([this, weak, bytes] {
@@ -108,7 +109,6 @@ void MemberSide::join(const std::shared_ptr<Link>& taken, const std::string& add
                        if (weak.lock()) lose("lost the coordinator", end);
                      });
                    }});
-  agent_.led_by_ = link->leader;
   agent_.turn_.cancel();
   agent_.next_.note_joined(address, port);
   agent_.life_.note_found();
@@ -388,6 +388,7 @@ void Agent::begin_coordinator(CoordinatorSettings settings, std::optional<Surviv
   join.survivor = std::move(survivor);
   join.version = settings.version;
   join.agents = settings.agents;
+  led_by_ = number_;
   join.checkpoints = tell_all_checkpoints();
   send(std::move(join));
   life_.note_coordinates();

@@ -116,6 +116,7 @@ void Agent::tell_checkpoints() {
 
 checkpoint::Held Agent::tell_all_checkpoints() {
   if (!world_.launch().saves) return {};
+  store_.told_to = led_by_;
   store_.told = store_.replicas;
   for (const auto& [part, copy] : store_.own) store_.told[part] = copy;
   return store_.held();
@@ -284,10 +285,11 @@ void World::check_restores(const Agent& agent, const std::vector<std::pair<int, 
                                                          copy.origin, parts.begin()->second.origin));
     if (!parts.empty()) histories_.goes_on_from(origin, parts.begin()->second.origin, restore->step);
   }
-  check_newest(starts, restore ? restore->step : -1);
+  check_newest(agent.number(), starts, restore ? restore->step : -1);
 }
 
-void World::check_newest(const std::vector<std::pair<int, Start>>& starts, std::int64_t step) {
+void World::check_newest(int coordinator, const std::vector<std::pair<int, Start>>& starts,
+                         std::int64_t step) {
   int latest = -1;
   std::map<std::pair<std::int64_t, int>, Copy> all;
   for (const auto& [place, start] : starts) {
@@ -297,7 +299,7 @@ void World::check_newest(const std::vector<std::pair<int, Start>>& starts, std::
   std::map<std::pair<std::int64_t, int>, std::set<int>> ranks;  // by step and world
   for (const auto& [place, start] : starts) {
     const Agent* const agent = running_at(place);
-    if (agent == nullptr) continue;
+    if (agent == nullptr || agent->store().told_to != coordinator) continue;
     for (const auto& [part, copy] : agent->store().told) {
       if (histories_.has(latest, part.first, copy)) ranks[{part.first, copy.world}].insert(part.second);
     }

@@ -32,8 +32,9 @@ class CheckpointStore {
 
   Copies own, replicas;
   checkpoint::Order order;
-  int origin = -1;  // the attempt that was begun last
-  Copies told{};    // with the latest Join or Stopped
+  int origin = -1;   // the attempt that was begun last
+  Copies told{};     // with the latest Join or Stopped
+  int told_to = -1;  // the process that coordinates
 
  private:
   checkpoint::Held held_;  // without the parts

@@ -88,7 +88,8 @@ class World {
 
   void check_units(const Ranks& ranks) const;
   void check_restores(const Agent& agent, const std::vector<std::pair<int, rendezvous::Start>>& starts);
-  void check_newest(const std::vector<std::pair<int, rendezvous::Start>>& starts, std::int64_t step);
+  void check_newest(int coordinator, const std::vector<std::pair<int, rendezvous::Start>>& starts,
+                    std::int64_t step);
   static Launch random_launch(Random& random, unsigned seed);
   void plan_faults();
   void fault();
