@@ -46,7 +46,7 @@ void CheckpointStore::take(const checkpoint::Order& latest) {
   const auto stays = [&](std::int64_t step) {
     return step >= order.complete.front() || std::ranges::find(order.complete, step) != order.complete.end();
   };
-  for (Copies* const copies : {&own, &replicas}) keep(*copies, stays);
+  for (Copies* const copies : {&own, &replicas, &told}) keep(*copies, stays);
 }
 
 void CheckpointStore::see(std::int64_t published, int world) {

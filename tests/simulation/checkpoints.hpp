@@ -33,7 +33,7 @@ class CheckpointStore {
   Copies own, replicas;
   checkpoint::Order order;
   int origin = -1;   // the attempt that was begun last
-  Copies told{};     // with the latest Join or Stopped
+  Copies told{};     // with the latest Join or Stopped, and not ordered gone since
   int told_to = -1;  // the process that coordinates
 
  private:
