@@ -32,12 +32,7 @@ void CheckpointStore::begin(int number, Attempt attempt, const std::optional<che
   for (Copies* const copies : {&own, &replicas})
     keep(*copies, [&](auto step) { return !all_go && step <= from; });
   origin = number;
-  held_.attempt = attempt.value;
-  held_.begun_from = from;
-  if (held_.flushed && *held_.flushed > from) {
-    held_.flushed.reset();
-    held_.flushed_ranks.clear();
-  }
+  checkpoint::begin_attempt(held_, attempt.value, from);
 }
 
 void CheckpointStore::take(const checkpoint::Order& latest) {

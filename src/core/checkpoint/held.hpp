@@ -35,8 +35,15 @@ struct Held {
   // it and is newer has gone already.
   int attempt = -1;
   std::int64_t begun_from = -1;
+  std::vector<std::int64_t>
+      before{};  // steps which the attempts right before it here started from, newest first
   friend bool operator==(const Held&, const Held&) = default;
 };
+
+inline constexpr std::size_t k_most_before = 8;
+
+// Notes an attempt that is begun here: a flush of a newer step than it starts from is none any more.
+void begin_attempt(Held& held, int attempt, std::int64_t from);
 
 // Agent that serves parts of a step; never the one that is told of it.
 struct Holder {

@@ -6,6 +6,19 @@
 
 namespace ddprun::checkpoint {
 
+void begin_attempt(Held& held, int attempt, std::int64_t from) {
+  if (held.attempt >= 0 && attempt == held.attempt + 1)
+    held.before.insert(held.before.begin(), held.begun_from);
+  else
+    held.before.clear();
+  if (held.before.size() > k_most_before) held.before.pop_back();
+  held.attempt = attempt;
+  held.begun_from = from;
+  if (!held.flushed || *held.flushed <= from) return;
+  held.flushed.reset();
+  held.flushed_ranks.clear();
+}
+
 void Register::note(AgentIndex agent, const std::string& host, const Held& held) {
   if (held.published && held.published_world > 0)
     published_ = std::max(published_.value_or(Saved{-1, 0}), Saved{*held.published, held.published_world});
@@ -14,10 +27,18 @@ void Register::note(AgentIndex agent, const std::string& host, const Held& held)
   remove(agent);
   entry.host = host;
   entry.held = held;
-  if (held.attempt < 0 || begun_.contains(held.attempt)) return add(agent, entry);
-  if (begun_.empty() || held.attempt > begun_.rbegin()->first) known_since_ = held.attempt;
-  begun_[held.attempt] = held.begun_from;
+  if (!note_begun(held)) return add(agent, entry);
   add_all();
+}
+
+// Notes which attempts the agent knows. Reports whether one of them is news.
+bool Register::note_begun(const Held& held) {
+  if (held.attempt < 0) return false;
+  if (begun_.empty() || held.attempt > begun_.rbegin()->first) known_since_ = held.attempt;
+  bool is_new = begun_.try_emplace(held.attempt, held.begun_from).second;
+  for (int earlier = held.attempt - 1; const std::int64_t from : held.before)
+    is_new |= begun_.try_emplace(earlier--, from).second;
+  return is_new;
 }
 
 void Register::forget(AgentIndex agent) {

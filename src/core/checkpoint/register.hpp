@@ -72,6 +72,7 @@ class Register {
     Held held;
     int begun = -1;  // latest attempt that it was told to start
   };
+  bool note_begun(const Held& held);
   std::int64_t limit_of(int attempt) const;
   void add(AgentIndex agent, const Entry& entry);
   void remove(AgentIndex agent);

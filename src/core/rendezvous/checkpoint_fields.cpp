@@ -52,6 +52,8 @@ void describe_held(Fields& fields, checkpoint::Held& held) {
   fields.optional("published_world", held.published_world, 0, k_max_processes);
   fields.unless(-1, "attempt", held.attempt, 0, k_most_attempts);
   fields.unless(std::int64_t{-1}, "begun_from", held.begun_from);
+  if (fields.has("before", !held.before.empty()))
+    fields.value("before", held.before, checkpoint::k_most_before, -1);
 }
 
 void describe_restore(Fields& fields, checkpoint::Restore& restore) {

@@ -132,12 +132,7 @@ class CheckpointProcess {
     others_.begin_attempt(restore);
     {
       const Lock lock(mutex_);
-      held_.attempt = begin.attempt;
-      held_.begun_from = restore ? restore->step : -1;
-      if (held_.flushed && *held_.flushed > held_.begun_from) {
-        held_.flushed.reset();
-        held_.flushed_ranks.clear();
-      }
+      checkpoint::begin_attempt(held_, begin.attempt, restore ? restore->step : -1);
     }
     tell_held();
     tell(Frame::begin);

@@ -166,6 +166,26 @@ TEST_CASE("a next coordinator knows as much from what the agents join it with") 
   CHECK(describe(gap.newest()) == "70/2");
 }
 
+TEST_CASE("what the attempts before started from is known from whoever took part in them") {
+  Held present;
+  for (const auto& [attempt, from] : {std::pair(2, -1), std::pair(4, 70), std::pair(5, 60), std::pair(6, 60)})
+    begin_attempt(present, attempt, from);
+  CHECK(present.before == std::vector<std::int64_t>{60, 70});  // not of attempt 2: it missed one
+  Held latest = held("60:0", 2, 6, 60);
+  latest.before = present.before;
+  CHECK(describe(make_register({latest, held("60:1", 2, 3)}).newest()) == "60/2");
+  CHECK(describe(make_register({latest, held("60:1", 2, 2)}).newest()) == "none");
+  for (int attempt = 7; attempt < 99; ++attempt) begin_attempt(present, attempt, 60);
+  CHECK(present.before.size() == k_most_before);
+  present.flushed = 70;
+  present.flushed_ranks = {0};
+  begin_attempt(present, 99, 70);
+  CHECK(present.flushed == 70);
+  begin_attempt(present, 100, 60);
+  CHECK_FALSE(present.flushed);
+  CHECK(present.flushed_ranks.empty());
+}
+
 TEST_CASE("a late agent brings what is older than all that the job has started from") {
   Register known = make_register({held("90:0", 2)});
   known.begin_attempt(0, 90, {{0}});

@@ -87,6 +87,7 @@ checkpoint::Held some_held() {
   held.published_world = 4;
   held.attempt = 0;
   held.begun_from = 80;
+  held.before = {70, -1};
   return held;
 }
 
