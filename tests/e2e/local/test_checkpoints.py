@@ -113,13 +113,14 @@ def test_two_agents_that_had_each_others_copies_are_lost_at_once(job):
 
 
 def test_who_interrupts_again_does_not_wait_for_the_last_flush(job):
-    """The folder cannot be written to at first, and is tried again for minutes."""
+    """The folder is a file, and is tried again for minutes."""
     flushed = job.directory / "flushed"
     flushed.touch()
     start(job, "a", "--checkpoint-flush", str(flushed))
     wait_for_files(job.directory, "0.*", 1)
     job.save(1)
     job.wait_until_complete(1)
+
     def interrupt() -> bool:
         with contextlib.suppress(ProcessLookupError):
             job.agents["a"].send_signal(signal.SIGINT)
