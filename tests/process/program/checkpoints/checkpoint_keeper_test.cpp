@@ -373,7 +373,12 @@ TEST_CASE("parts that come late for an attempt that has ended let no other one b
   save(three, 5, 0, 2, contents_of(80000));
   wait_until([&] { return one.has(4, 0) && three.has(5, 0); });
   for (const Node* const node : {&one, &three}) ::kill(node->process, SIGSTOP);
+  const auto open_files = [&] {
+    return std::distance(fs::directory_iterator(fmt::format("/proc/{}/fd", two.process)), {});
+  };
+  const auto before = open_files();
   REQUIRE_FALSE(two.keeper->begin_attempt({1, 2, restore_from(4, 2, &one, {0}), {0}}, [] {}));
+  wait_until([&] { return open_files() > before; });  // it asks the first node
   std::optional<bool> is_here;
   REQUIRE_FALSE(two.keeper->begin_attempt({2, 2, restore_from(5, 2, &three, {0}), {0}},
                                           [&] { is_here = fs::exists(two.path(5, "rank-0.pt")); }));
