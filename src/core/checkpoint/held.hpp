@@ -35,8 +35,8 @@ struct Held {
   // it and is newer has gone already.
   int attempt = -1;
   std::int64_t begun_from = -1;
-  std::vector<std::int64_t>
-      before{};  // steps which the attempts right before it here started from, newest first
+  // Steps which the attempts right before it here started from, newest first.
+  std::vector<std::int64_t> before{};
   friend bool operator==(const Held&, const Held&) = default;
 };
 

@@ -85,6 +85,14 @@ inline Sourced<Milliseconds> time_from(const Given& given) {
   return {*time, given.origin};
 }
 
+// The same, of that length at least. `below`: what is said of a shorter one.
+inline Sourced<Milliseconds> time_from(const Given& given, Milliseconds least, const char* below,
+                                       const char* hint) {
+  Sourced<Milliseconds> time = time_from(given);
+  require(time.value >= least, given, below, hint);
+  return time;
+}
+
 inline std::string text_from(const Given& given, const char* what, const char* hint) {
   require(!given.value.empty(), given, what, hint);
   return given.value;

@@ -88,9 +88,9 @@ constexpr OptionEntry k_failures[] = {
     value("checkpoint-flush-every", "TIME", own, failures,
           "write the newest checkpoint there also while the job runs, as in 30m (default: off)",
           [](Draft& draft, const Given& given) {
-            draft.checkpoint.flush_every = time_from(given).value;
-            require(draft.checkpoint.flush_every >= options::k_shortest_flush_pause, given,
-                    "is below one second", "give 1s or more, as in 30m");
+            draft.checkpoint.flush_every = time_from(given, options::k_shortest_flush_pause,
+                                                     "is below one second", "give 1s or more, as in 30m")
+                                               .value;
           }),
     flag("checkpoint-keep", own, failures,
          "keep the checkpoints in memory after the end, for the requeued job on the same nodes",
@@ -101,9 +101,8 @@ constexpr OptionEntry k_failures[] = {
     value("host-timeout", "TIME", own, failures,
           "how long a node may be unreachable before it is lost (default: 20s; 10s with --spares or MIN:MAX)",
           [](Draft& draft, const Given& given) {
-            draft.host_timeout = time_from(given);
-            require(draft.host_timeout.value >= std::chrono::seconds(1), given, "is below one second",
-                    "give 1s or more, as in 60s");
+            draft.host_timeout =
+                time_from(given, Milliseconds{1000}, "is below one second", "give 1s or more, as in 60s");
           }),
     value("spares", "K", own, failures, "spare nodes, which wait to replace lost nodes (default: 0)",
           [](Draft& draft, const Given& given) {
@@ -139,9 +138,9 @@ constexpr OptionEntry k_failures[] = {
                    draft.hang.timeout = sourced(options::HangTimeout{true, {}}, given.origin);
                    return;
                  }
-                 const Sourced<Milliseconds> time = time_from(given);
-                 require(time.value >= options::k_shortest_hang_timeout, given, "is below one second",
-                         "give auto, or a time above the longest pause of the training, as in 10m");
+                 const Sourced<Milliseconds> time =
+                     time_from(given, options::k_shortest_hang_timeout, "is below one second",
+                               "give auto, or a time above the longest pause of the training, as in 10m");
                  draft.hang.timeout = sourced(options::HangTimeout{false, time.value}, given.origin);
                }),
     word_value(
@@ -167,23 +166,20 @@ constexpr OptionEntry k_failures[] = {
         "exit-barrier-timeout", "TIME", own, failures,
         "how long the other ranks may run after one has exited with 0; then --on-hang applies (default: off)",
         [](Draft& draft, const Given& given) {
-          draft.hang.exit_barrier = time_from(given);
-          require(draft.hang.exit_barrier->value >= options::k_shortest_hang_timeout, given,
-                  "is below one second", "give 1s or more, as in 5m");
+          draft.hang.exit_barrier = time_from(given, options::k_shortest_hang_timeout, "is below one second",
+                                              "give 1s or more, as in 5m");
         }),
     value("stacks-every", "TIME", own, failures,
           "write where every rank is to FOLDER/JOB/stacks of --logs, for --stacks FOLDER (default: off)",
           [](Draft& draft, const Given& given) {
-            draft.hang.stacks_every = time_from(given);
-            require(draft.hang.stacks_every->value >= options::k_shortest_hang_timeout, given,
-                    "is below one second", "give 1s or more, as in 10m");
+            draft.hang.stacks_every = time_from(given, options::k_shortest_hang_timeout,
+                                                "is below one second", "give 1s or more, as in 10m");
           }),
     value("profile-every", "TIME", own, failures,
           "write a profile of all ranks, as of --profile, to FOLDER/JOB/profiles of --logs (default: off)",
           [](Draft& draft, const Given& given) {
-            draft.hang.profile_every = time_from(given);
-            require(draft.hang.profile_every->value >= options::k_shortest_profile_every, given,
-                    "is below 10 seconds", "give 10s or more, as in 1h");
+            draft.hang.profile_every = time_from(given, options::k_shortest_profile_every,
+                                                 "is below 10 seconds", "give 10s or more, as in 1h");
           }),
     flag("no-inspect", own, failures, "do not load ddprun's inspection module into the workers",
          [](Draft& draft, const Given& given) { draft.hang.inspect = sourced(false, given.origin); }),
@@ -212,9 +208,8 @@ constexpr OptionEntry k_failures[] = {
         [](Draft& draft, const Given& given) { draft.check.command = program_from(given); }),
     value("check-timeout", "TIME", own, failures, "limit of --check-command (default: 30s)",
           [](Draft& draft, const Given& given) {
-            draft.check.limit = time_from(given);
-            require(draft.check.limit.value >= Milliseconds{1000}, given, "is below one second",
-                    "give the longest time that a sound check takes, as in 30s");
+            draft.check.limit = time_from(given, Milliseconds{1000}, "is below one second",
+                                          "give the longest time that a sound check takes, as in 30s");
           }),
     value(
         "on-failure", "COMMAND", own, failures,
