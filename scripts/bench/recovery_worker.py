@@ -117,6 +117,7 @@ def main() -> None:
         time.sleep(float(sys.argv[2]))
     if dist.get_rank() == 0:
         leave("loss", training.loss())
+    del training  # its model holds the process group too
     dist.destroy_process_group()
 
 

@@ -5,6 +5,7 @@ Each rank writes a line for each step to OUTPUT.RANK: "STEP LOSS", and first of 
 EVENT die-in-N: rank 1 is killed while it saves step N. NODES: a folder with one for each two ranks, with a socket: as ddprun has them.
 """
 
+import gc
 import hashlib
 import os
 import random
@@ -103,6 +104,8 @@ def main():
             if step % 2 == 0:
                 saved = save(step, model, optimizer, state)
                 print("saved" if saved else "not saved", step, digest(model, optimizer), file=output)
+    del model, state
+    gc.collect()  # a model that holds the last reference to its process group can wait for ever for gloo's thread
     dist.destroy_process_group()
 
 
