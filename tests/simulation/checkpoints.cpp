@@ -32,7 +32,7 @@ void CheckpointStore::begin(int number, Attempt attempt, const std::optional<che
   for (Copies* const copies : {&own, &replicas})
     keep(*copies, [&](auto step) { return !all_go && step <= from; });
   origin = number;
-  checkpoint::begin_attempt(held_, attempt.value, from);
+  checkpoint::begin_attempt(held_, attempt.value, checkpoint::begun_from(restore));
 }
 
 void CheckpointStore::take(const checkpoint::Order& latest) {

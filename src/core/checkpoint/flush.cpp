@@ -8,7 +8,8 @@ namespace ddprun::checkpoint {
 void Flush::begin_attempt(int number, std::int64_t from, TimePoint now) {
   next_number_ = number;
   ending_ = false;
-  if (running_ && running_->step > from) running_.reset();
+  for (auto* const step : {&running_, &published_})
+    if (*step && (*step)->step > from) step->reset();
   if (every_ && !due_) due_ = now + *every_;
 }
 
@@ -27,6 +28,7 @@ void Flush::look(const Register& known, TimePoint now) {
   if (!wanted_) return;
   const Saved published = known.published().value_or(Saved{-1, 0});
   const bool failed = running_ && (written_.merge(known.flushed(running_->step, number_)), !assign(known));
+  if (is_written() && running_ == published) published_ = running_;
   if (running_ && (failed || published.step >= running_->step)) running_.reset();
   const auto all = known.complete();
   if (due_ && now >= *due_) {

@@ -33,6 +33,10 @@ class Flush {
   void look(const Register& known, TimePoint now);
 
   std::optional<Saved> running() const { return running_; }
+  // Notes a step of the folder that all in memory goes on from, or reports whether it is one: it is if it
+  // was published here since, too.
+  void note_start(const Saved& published) { published_ = published; }
+  bool is_of_this(const Saved& published) const { return published_ == published; }
   int number() const { return number_; }
   const std::map<int, AgentIndex>& asked() const { return asked_; }  // agents that write the parts, by rank
   std::vector<int> ranks_of(AgentIndex agent) const;  // ranks whose parts of it the agent writes
@@ -47,7 +51,7 @@ class Flush {
   std::optional<Milliseconds> every_;
   bool ending_ = false, is_due_ = false;
   std::optional<TimePoint> due_, job_end_, before_end_;
-  std::optional<Saved> running_;
+  std::optional<Saved> running_, published_;
   int next_number_, number_ = 0;
   std::map<int, AgentIndex> asked_;  // agents by rank
   std::set<int> written_;            // ranks

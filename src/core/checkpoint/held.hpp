@@ -58,10 +58,14 @@ struct Restore {
   std::int64_t step = 0;
   int world = 0;
   bool from_flush = false;  // the flush folder has it too
+  bool only_flush = false;  // that one may be of another history than all in memory, which counts no more
   bool own = true;          // else what the agent has itself is of another history, and is removed first
   std::vector<Holder> holders{};
   friend bool operator==(const Restore&, const Restore&) = default;
 };
+
+// Returns the step up to which what was in memory before the attempt counts; -1: nothing does.
+std::int64_t begun_from(const std::optional<Restore>& restore);
 
 // Orders for an agent, whole each time; the same order twice changes nothing.
 struct Order {

@@ -6,6 +6,10 @@
 
 namespace ddprun::checkpoint {
 
+std::int64_t begun_from(const std::optional<Restore>& restore) {
+  return restore && !restore->only_flush ? restore->step : -1;
+}
+
 void begin_attempt(Held& held, int attempt, std::int64_t from) {
   if (held.attempt >= 0 && attempt == held.attempt + 1)
     held.before.insert(held.before.begin(), held.begun_from);

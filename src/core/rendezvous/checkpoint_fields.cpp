@@ -60,6 +60,7 @@ void describe_restore(Fields& fields, checkpoint::Restore& restore) {
   fields.value("step", restore.step);
   fields.value("world", restore.world, 1, k_max_processes);
   fields.optional("from_flush", restore.from_flush);
+  fields.optional("only_flush", restore.only_flush);
   fields.unless(true, "own", restore.own);
   if (!fields.has("holders", !restore.holders.empty())) return;
   fields.value("holders", restore.holders, k_max_holders, describe_holder);

@@ -132,7 +132,7 @@ class CheckpointProcess {
     others_.begin_attempt(restore);
     {
       const Lock lock(mutex_);
-      checkpoint::begin_attempt(held_, begin.attempt, restore ? restore->step : -1);
+      checkpoint::begin_attempt(held_, begin.attempt, checkpoint::begun_from(restore));
     }
     tell_held();
     tell(Frame::begin);

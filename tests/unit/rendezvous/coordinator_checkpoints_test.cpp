@@ -9,6 +9,7 @@ using namespace ddprun::test::coordinator;
 using namespace std::chrono_literals;
 using checkpoint::Held;
 using ddprun::test::checkpoints::held;
+using ddprun::test::checkpoints::published;
 
 namespace {
 
@@ -119,6 +120,58 @@ TEST_CASE("a job starts from a published step that is newer than what the nodes 
   CHECK(job.starts() == Starts{{0, "80"}, {1, "80"}});
   CHECK(job.sent<Start>()[0].second.restore->from_flush);
   CHECK(job.sent<Start>()[0].second.restore->world == 4);
+}
+
+TEST_CASE("parts in memory are not mixed with a step of the folder that may be of another history") {
+  Job job(with_checkpoints(2, 3));
+  job.have(0, held("90:0 100:0", 2, 0));
+  job.have(1, held("90:1", 2, 0));
+  job.say(1, AttemptFailed{{0}, failed(1, 0)});
+  // Somebody has published a step 100, which may be of the attempt before.
+  job.stop(0, 0, published(held("90:0 100:0", 2, 0), 100));
+  job.stop(1, 0, held("90:1", 2, 0));
+  job.store_ready(1);
+  const auto restore_of = [&](int agent) {
+    std::optional<checkpoint::Restore> latest;
+    for (const auto& [other, start] : job.sent<Start>())
+      if (other == agent) latest = start.restore;
+    return latest;
+  };
+  checkpoint::Restore from_folder{100, 2};
+  from_folder.from_flush = from_folder.only_flush = true;
+  from_folder.own = false;
+  CHECK(restore_of(0) == from_folder);
+  CHECK(restore_of(1) == from_folder);
+  // From then on what is in memory goes on from it.
+  job.have(0, held("100:0", 2, 1));
+  job.have(1, held("", 2, 1));
+  job.say(1, AttemptFailed{{1}, failed(1, 1)});
+  job.stop(0, 1, held("100:0", 2, 1));
+  job.stop(1, 1, held("", 2, 1));
+  job.store_ready(2);
+  CHECK(restore_of(0)->from_flush);
+  CHECK_FALSE(restore_of(0)->only_flush);
+  CHECK(restore_of(0)->own);
+  CHECK(restore_of(1)->holders.size() == 1);
+}
+
+TEST_CASE("what is left in memory of a step that was flushed from it is read there") {
+  CoordinatorSettings chosen = with_checkpoints(2, 3);
+  chosen.checkpoints->flush_every = 30min;
+  Job job(std::move(chosen));
+  job.have(0, held("90:0", 2, 0));
+  job.have(1, held("90:1", 2, 0));
+  job.pass(30min);
+  job.flush_done(90, 2, {held("90:0", 2, 0), held("90:1", 2, 0)});
+  job.say(1, AttemptFailed{{0}, failed(1, 0)});
+  job.stop(0, 0, published(held("90:0", 2, 0), 90));
+  job.stop(1, 0, held("", 2, 0));
+  job.log.clear();
+  job.store_ready(1);
+  const checkpoint::Restore restore = *job.sent<Start>()[1].second.restore;
+  CHECK(restore.from_flush);
+  CHECK_FALSE(restore.only_flush);
+  CHECK(restore.holders.size() == 1);
 }
 
 TEST_CASE("agents are told whom to copy and what to keep, once for each change") {

@@ -65,31 +65,45 @@ Checkpoints::Restores Checkpoints::begin_attempt(const Membership& members, Atte
   Restores restores;
   if (!settings_) return restores;
   const auto start = known_.newest();
-  std::map<AgentIndex, checkpoint::Holder> holders;
-  for (const auto& [agent, server] : servers_of(members)) holders[agent].server = server;
-  for (const auto& [rank, agents] : known_.holders(start.value_or(Saved{}))) {
-    for (const auto& [agent, own] : agents) holders[agent].ranks.push_back(rank);
-  }
-  std::erase_if(holders, [](const auto& each) { return each.second.ranks.empty(); });
+  const auto common = start ? std::optional(restore_of(*start)) : std::nullopt;
+  const auto holders = common && !common->only_flush ? holders_of(members, *start) : Holders{};
   for (const AgentIndex agent : members.participants()) {
     if (!start) break;
-    checkpoint::Restore& restore = restores[agent].emplace();
-    restore.step = start->step;
-    restore.world = start->world;
-    restore.from_flush = known_.published() == start;
-    restore.own = !known_.is_stale(agent, start->step);
+    checkpoint::Restore& restore = (restores[agent] = common).value();
+    restore.own = !restore.only_flush && !known_.is_stale(agent, start->step);
     for (const auto& [other, holder] : holders) {
       if (other != agent && restore.holders.size() < k_max_holders) restore.holders.push_back(holder);
     }
   }
   tell_loss(start);
-  const std::int64_t from = start ? start->step : -1;
-  kept_told_ = from;
+  kept_told_ = start ? start->step : -1;
+  const std::int64_t from = checkpoint::begun_from(common);
   known_.begin_attempt(attempt.value, from, members.participants());
   flush_.begin_attempt(attempt.value * members.places() + own_.value, from, now);
+  if (common && common->only_flush) flush_.note_start(*start);
   signal_at_.reset();
   is_new_ = are_others_ = true;
   return restores;
+}
+
+// A step of the flush folder may be of attempts that nothing in memory goes on from: it was published as one
+// began from an older step, or by another coordinator, or another job.
+checkpoint::Restore Checkpoints::restore_of(const Saved& start) const {
+  checkpoint::Restore restore{start.step, start.world};
+  const bool is_published = known_.published() == start, is_of_this = flush_.is_of_this(start);
+  restore.from_flush = is_published && (is_of_this || !known_.missing(start).empty());
+  restore.only_flush = restore.from_flush && !is_of_this;
+  return restore;
+}
+
+Checkpoints::Holders Checkpoints::holders_of(const Membership& members, const Saved& start) const {
+  Holders holders;
+  for (const auto& [agent, server] : servers_of(members)) holders[agent].server = server;
+  for (const auto& [rank, agents] : known_.holders(start)) {
+    for (const auto& [agent, own] : agents) holders[agent].ranks.push_back(rank);
+  }
+  std::erase_if(holders, [](const auto& each) { return each.second.ranks.empty(); });
+  return holders;
 }
 
 void Checkpoints::tell_loss(const std::optional<Saved>& start) {

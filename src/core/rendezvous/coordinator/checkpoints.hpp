@@ -57,6 +57,9 @@ class Checkpoints {
   std::optional<TimePoint> due() const { return limit_ ? limit_ : flush_.due(); }
 
  private:
+  using Holders = std::map<AgentIndex, checkpoint::Holder>;
+  checkpoint::Restore restore_of(const checkpoint::Saved& start) const;
+  Holders holders_of(const Membership& members, const checkpoint::Saved& start) const;
   std::optional<std::int64_t> pending() const;  // step to be flushed
   void tell_loss(const std::optional<checkpoint::Saved>& start);
   void tell_unflushed(std::int64_t step);
