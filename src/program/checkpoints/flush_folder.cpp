@@ -1,6 +1,7 @@
 #include "checkpoints/flush_folder.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "os/clock.hpp"
 #include "os/private_files.hpp"
 #include "os/read_file.hpp"
 #include "os/system_failure.hpp"
@@ -19,6 +21,14 @@ namespace ddprun::checkpoints {
 namespace {
 
 constexpr std::size_t k_kept = 2;  // newest steps
+constexpr std::chrono::hours k_abandoned{24};
+
+// Reports whether nothing has been written there for a day: its job was killed.
+bool is_abandoned(const std::string& folder) {
+  struct stat status {};
+  return ::stat(folder.c_str(), &status) == 0 &&
+         os::unix_milliseconds() - status.st_mtim.tv_sec * 1000 > Milliseconds(k_abandoned).count();
+}
 
 std::optional<Manifest> read_rank(const std::string& folder, int rank) {
   const std::string path = folder + "/" + checkpoint::manifest_name(rank);
@@ -120,12 +130,14 @@ void FlushFolder::publish(const Flushing& flushing) const {
   remove_others();
 }
 
-// Removes what this job wrote of flushes that came to nothing, and the older steps.
+// Removes what this job, or one that was killed, wrote of flushes that came to nothing, and the older steps.
 void FlushFolder::remove_others() const {
   std::vector<Step> steps;
   for (const std::string& name : os::list_folder(path_, /*hidden=*/true)) {
     const bool is_partial = name.starts_with(".step-") && name.ends_with(".partial");
-    if (is_partial && name.find(job_) != std::string::npos) os::remove_below(path_ + "/" + name, true);
+    const std::string folder = path_ + "/" + name;
+    if (is_partial && (name.find(job_) != std::string::npos || is_abandoned(folder)))
+      os::remove_below(folder, true);
     if (const auto step = checkpoint::parse_step(name)) steps.push_back(*step);
   }
   std::ranges::sort(steps, std::greater());

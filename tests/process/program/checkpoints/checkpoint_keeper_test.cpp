@@ -452,7 +452,10 @@ TEST_CASE("the newest two steps stay in the flush folder, and what other jobs ar
   const std::string others = shared.path() + "/.step-2-0123456789abcdef-0.partial",
                     own = fmt::format("{}/.step-2-{:016x}-7.partial", shared.path(),
                                       plan::launch_hash(node.settings.flush_key));
-  for (const std::string& folder : {others, own, shared.path() + "/step-0"}) fs::create_directory(folder);
+  const std::string killed = shared.path() + "/.step-1-0123456789abcdef-0.partial";
+  for (const std::string& folder : {others, own, killed, shared.path() + "/step-0"})
+    fs::create_directory(folder);
+  fs::last_write_time(killed, fs::last_write_time(killed) - std::chrono::hours(25));
   for (const int step : {1, 2, 3}) {
     save(node, step, 0, 1, "saved");
     wait_until([&] { return node.has(step, 0); });
