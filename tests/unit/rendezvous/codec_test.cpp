@@ -92,7 +92,7 @@ checkpoint::Held some_held() {
 }
 
 checkpoint::Restore some_restore() {
-  return {90, 4, true, false, {{{"n2", "30001/5ec7e7", {"10.0.0.2", "fd00::2"}}, {0, 3}}}};
+  return {90, 4, true, true, false, {{{"n2", "30001/5ec7e7", {"10.0.0.2", "fd00::2"}}, {0, 3}}}};
 }
 
 checkpoint::Order some_order() {
