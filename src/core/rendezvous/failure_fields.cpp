@@ -70,6 +70,7 @@ void describe_failure(Fields& fields, supervise::Failure& failure, std::size_t t
   fields.optional("collective", failure.collective);
   fields.optional("after_stop", failure.after_stop);
   fields.optional("alike", failure.alike, options::k_max_workers);
+  fields.optional("gpu_fault", failure.gpu_fault);
 }
 
 }  // namespace

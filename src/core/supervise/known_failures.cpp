@@ -49,8 +49,8 @@ std::vector<const KnownFailure*> find_known_failures(const Failure& failure, int
 }
 
 bool may_be_hardware(const Failure& failure) {
+  if (failure.gpu_fault) return true;
   if (failure.status.kind == ExitStatus::Kind::signalled && failure.status.value == SIGBUS) return true;
-  if (failure.because.starts_with("GPU ")) return true;  // the kernel's log
   const auto is_system_error = [](const std::string& line) {
     return line.find("unhandled system error") != std::string::npos;
   };

@@ -38,6 +38,7 @@ struct Failure {
       collective{};         // the one it was in, as torch's flight recorder shows: "all_reduce #7 (10 float)"
   bool after_stop = false;  // it ended after it was told to stop
   std::vector<int> alike{};  // other ranks that ended in the same way
+  bool gpu_fault = false;    // the kernel's log shows it, and `because` says which
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 

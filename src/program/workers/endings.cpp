@@ -93,6 +93,7 @@ void Endings::explain_by_gpu(std::size_t worker, supervise::Failure& failure) {
     });
     if (!own || fault == nullptr || fault->mark != check::Mark::error) continue;
     failure.because = check::describe(xid, *fault);
+    failure.gpu_fault = true;
     failure.hint = fault->fix;
     return;  // others follow from the first one
   }

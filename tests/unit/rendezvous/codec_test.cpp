@@ -35,6 +35,7 @@ supervise::Failure some_failure() {
   failure.log_file = "/logs/rank-00013.err";
   failure.after_stop = true;
   failure.alike = {14, 15};
+  failure.gpu_fault = true;
   return failure;
 }
 

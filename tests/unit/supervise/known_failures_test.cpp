@@ -139,6 +139,15 @@ TEST_CASE("a SIGKILL that ddprun sent is no riddle") {
   CHECK(find_failure_hint(failure, 2).empty());
 }
 
+TEST_CASE(
+    "a fault of a GPU in the kernel's log may be the hardware's, what others show of a failure is not") {
+  Failure failure;
+  failure.because = "GPU 0 of rank 1 was not there";
+  CHECK_FALSE(may_be_hardware(failure));
+  failure.gpu_fault = true;
+  CHECK(may_be_hardware(failure));
+}
+
 TEST_CASE("of an unknown failure nothing is said") {
   Failure failure;
   failure.status = {ExitStatus::Kind::exited, 1, {}, false};
