@@ -1,7 +1,6 @@
 #include "checkpoints/flush_folder.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,9 +24,8 @@ constexpr std::chrono::hours k_abandoned{24};
 
 // Reports whether nothing has been written there for a day: its job was killed.
 bool is_abandoned(const std::string& folder) {
-  struct stat status {};
-  return ::stat(folder.c_str(), &status) == 0 &&
-         os::unix_milliseconds() - status.st_mtim.tv_sec * 1000 > Milliseconds(k_abandoned).count();
+  const auto written = os::last_written(folder);
+  return written && os::unix_milliseconds() - *written > Milliseconds(k_abandoned).count();
 }
 
 std::optional<Manifest> read_rank(const std::string& folder, int rank) {

@@ -203,10 +203,8 @@ check::HostRecord make_node_record(const CheckedNode& node, const facts::Snapsho
 }
 
 std::optional<allocation::Notice> exclude_node(const plan::NodeProposal& node) {
-  static bool done = false;
   const std::string& file = node.options.check.exclude_file;
-  const bool wanted = !file.empty() && !std::exchange(done, true);
-  const std::string problem = wanted ? os::append_slow_line(file, node.host) : "";
+  const std::string problem = file.empty() ? "" : os::add_slow_line(file, node.host);
   if (problem.empty()) return std::nullopt;
   return allocation::Notice{fmt::format("cannot write {} on {}: {}", file, node.host, problem),
                             "name another file with --exclude-file"};

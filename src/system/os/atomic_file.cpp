@@ -15,6 +15,7 @@
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/path_walk.hpp"
+#include "os/read_file.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::os {
@@ -23,6 +24,7 @@ namespace {
 
 constexpr const char* k_no_reader = "no process has this named pipe open to read";
 constexpr Milliseconds k_lock_limit{2000};
+constexpr std::size_t k_longest_list = 1024 * 1024;  // that is looked through for a line
 
 std::string name_beside(const std::string& name) {
   std::array<unsigned char, 6> bytes{};
@@ -148,7 +150,9 @@ std::string update_file(const std::string& path, std::size_t limit,
   return replace(destination, make(before));
 }
 
-std::string append_line(const std::string& path, const std::string& line) {
+std::string add_line(const std::string& path, const std::string& line) {
+  const auto before = try_read_file(path, k_longest_list);
+  if (before && ("\n" + *before).find("\n" + line + "\n") != std::string::npos) return {};
   return append(Destination(path), line + "\n");
 }
 

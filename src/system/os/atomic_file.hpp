@@ -40,8 +40,9 @@ void write_file(const std::string& path, std::string_view text);
 std::string update_file(const std::string& path, std::size_t limit,
                         const std::function<std::string(const std::string& before)>& make);
 
-// Adds a line to the end of a file, at once with those of other processes. Empty, or why that cannot be done.
-std::string append_line(const std::string& path, const std::string& line);
+// Adds a line to the end of a file that has none like it, at once with those of other processes. Empty, or
+// why that cannot be done.
+std::string add_line(const std::string& path, const std::string& line);
 
 inline constexpr const char* k_not_read = "its reader does not read";
 // Limit of write_waiting() without `waits`.

@@ -143,11 +143,11 @@ def test_a_node_whose_memory_another_user_holds_for_ever_is_left(cluster, start,
 
 def test_what_an_earlier_job_holds_is_named_and_waited_for_before_the_first_attempt(cluster, start, undisturbed_loss):
     holder, pid = fake_gpus.hold_memory(cluster.hosts["n2"], seconds="8")
-    training = start()
+    training = start("--join-timeout", "60s")
     assert training.wait_until_held(0, 2) == {0: "n1", 1: "n2"}
     assert not holder.is_running()
     said = end(training, undisturbed_loss)
-    assert (f"GPU on n2: GPU {fake_gpus.GPU}: 4.0 GiB of its memory held by process {pid} (sh, user nobody); waiting for it, 50 s at most "
+    assert (f"GPU on n2: GPU {fake_gpus.GPU}: 4.0 GiB of its memory held by process {pid} (sh, user nobody); waiting for it, 30 s at most "
             "(--gpu-release-timeout)\n") in said, said
 
 

@@ -93,9 +93,9 @@ std::string replace_slow_file(const std::string& path, std::string_view text) {
   });
 }
 
-std::string append_slow_line(const std::string& path, const std::string& line) {
+std::string add_slow_line(const std::string& path, const std::string& line) {
   return problem_of([&]() -> std::string {
-    const std::string why = append_line(path, line);
+    const std::string why = add_line(path, line);
     if (!why.empty()) throw Error(": " + why);
     return {};
   });

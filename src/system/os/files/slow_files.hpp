@@ -26,8 +26,8 @@ std::optional<std::string> try_file_system(const std::function<std::string()>& a
 // left on device".
 Fd open_slow_file(const std::string& what, const std::string& path);
 
-// replace_file() and append_line() likewise: why not, in words; empty: done.
+// replace_file() and add_line() likewise: why not, in words; empty: done.
 std::string replace_slow_file(const std::string& path, std::string_view text);
-std::string append_slow_line(const std::string& path, const std::string& line);
+std::string add_slow_line(const std::string& path, const std::string& line);
 
 }  // namespace ddprun::os

@@ -40,10 +40,18 @@ TEST_CASE(
   const std::string name = folder.path() + "/stdout";  // as /dev/stdout is
   std::filesystem::create_symlink(fmt::format("/proc/self/fd/{}", file.get()), name);
   CHECK(replace_file(name, "report\n").empty());
-  CHECK(append_line(fmt::format("/dev/fd/{}", file.get()), "line").empty());
+  CHECK(add_line(fmt::format("/dev/fd/{}", file.get()), "line").empty());
   REQUIRE(::write(file.get(), "after\n", 6) == 6);
   CHECK(std::filesystem::is_symlink(name));
   CHECK(read_file(output, 100) == "before\nreport\nline\nafter\n");
+}
+
+TEST_CASE("a line is added to a file once") {
+  const TempDir folder{std::optional<std::string>()};
+  const std::string path = folder.path() + "/bad-nodes";
+  for (const char* const node : {"n10", "n1", "n10", "n1", "n100"}) CHECK(add_line(path, node).empty());
+  CHECK(read_file(path, 100) == "n10\nn1\nn100\n");
+  CHECK(add_line("/no/such/folder/bad-nodes", "n1") == "no such file or directory");
 }
 
 TEST_CASE("why a file cannot be written, and a device is written to as it is") {
