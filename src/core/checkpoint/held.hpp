@@ -58,7 +58,7 @@ struct Restore {
   std::int64_t step = 0;
   int world = 0;
   bool from_flush = false;  // the flush folder has it too
-  bool only_flush = false;  // that one may be of another history than all in memory, which counts no more
+  bool only_flush = false;  // it may be of another history than all in memory, which is removed
   bool own = true;          // else what the agent has itself is of another history, and is removed first
   std::vector<Holder> holders{};
   friend bool operator==(const Restore&, const Restore&) = default;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* k_no_reader = "no process has this named pipe open to read";
 constexpr Milliseconds k_lock_limit{2000};
-constexpr std::size_t k_longest_list = 1024 * 1024;  // that is looked through for a line
+constexpr std::size_t k_longest_list = 1024 * 1024;  // longest file that is searched for a line
 
 std::string name_beside(const std::string& name) {
   std::array<unsigned char, 6> bytes{};
