@@ -36,6 +36,7 @@ Connection::Connection(Tcp::socket socket, const rendezvous::SessionKeys& keys, 
       delivery_(socket_.get_executor()),
       silence_limit_(repeat_every_second(socket_, limit) || limit.exact ? longest_silence(limit)
                                                                         : 2 * limit.time),
+      probe_pause_(rendezvous::probe_pause(limit.time)),
       sealed_out_(keys.send),
       sealed_in_(keys.receive) {}
 
@@ -80,6 +81,8 @@ void Connection::await_delivery() {
     self->end(describe_error(boost::asio::error::timed_out), ConnectionEnd::broken);
   });
 }
+
+bool Connection::is_silent() { return silence_of(socket_) > probe_pause_ * 3 / 2; }
 
 void Connection::finish() {
   if (std::exchange(finishing_, true) || !sealed_.empty()) return;

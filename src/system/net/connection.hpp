@@ -38,6 +38,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int descriptor() { return socket_.native_handle(); }
   // Returns the bytes of frames that the kernel has not taken.
   std::size_t unsent() const { return unsent_; }
+  // Reports whether the peer's kernel owes an answer to a probe. What is sent then may arrive while no answer
+  // does, so that the peer hears of this end later.
+  bool is_silent();
   // Starts or stops reading what the peer sends; a connection reads from its start.
   void listen(bool listens);
   // Delivers what was sent, tells the peer that nothing follows and waits for it to close; what it still
@@ -75,7 +78,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Tcp::socket socket_;
   boost::asio::steady_timer delivery_;
   bool awaits_delivery_ = false;
-  Milliseconds silence_limit_;
+  Milliseconds silence_limit_, probe_pause_;
   Hooks hooks_;
   SealedWriter sealed_out_;
   SealedReader sealed_in_;

@@ -296,6 +296,8 @@ void CoordinatorService::Impl::deliver(const rendezvous::SendTo& send) {
   if (send.connection == rendezvous::k_local_connection) return hooks_.on_message(send.message);
   const auto found = connections_.find(send.connection);
   if (found == connections_.end()) return;
+  // With a question on its way a host that is cut off would be waited for as one that may still hear others.
+  if (std::holds_alternative<rendezvous::AliveQuestion>(send.message) && found->second->is_silent()) return;
   if (std::holds_alternative<rendezvous::Finish>(send.message)) found->second->outlive_peer();
   found->second->send(rendezvous::encode(send.message));
 }
