@@ -6,6 +6,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
+#include "rendezvous/host_limits.hpp"
+
 namespace ddprun::net {
 
 namespace {
