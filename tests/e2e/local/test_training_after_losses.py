@@ -134,5 +134,6 @@ def test_a_training_ends_with_the_loss_of_an_undisturbed_one(job, undisturbed_lo
     assert [record["workers"] for record in last] == [loss.left] * loss.left, job.records("trained")
     started = [event.get("what") for event in evidence.events(job.directory / "events", "start") if event["attempt"] == 1]
     assert started == ["by a standby interpreter"] * loss.standby or not loss.standby
+    assert not any("starts Python anew" in result.stderr for result in results.values()), as_text(list(results.values()))
     assert job.loss() == pytest.approx(undisturbed_loss, rel=1e-9)
     job.check_nothing_is_left()

@@ -18,6 +18,7 @@ import sys
 
 K_MAIN = ("__main__", "__mp_main__", "sitecustomize", "usercustomize")  # set by Python itself
 K_PACKAGES = ("site-packages", "dist-packages", "lib-dynload")
+K_INSPECTION = "ddprun's inspection"  # its folder in the sys.path of any node
 K_FAILURES = 20  # of the same import, after which it is not looked at
 # Read by Python, libraries or the dynamic linker as they start, which nobody sees.
 K_FIXED = ("PYTHON", "LD_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "BLIS_", "NUMEXPR_", "MALLOC_", "GLIBC_", "LC_",
@@ -38,11 +39,23 @@ def changes(one, other):
     return {name for name in {*one, *other} if one.get(name) != other.get(name)}
 
 
+def holds_inspection(path):
+    return isinstance(path, str) and os.path.exists(os.path.join(path, "ddprun_inspection.py"))
+
+
+INSPECTION = next(filter(holds_inspection, sys.path), None)  # each agent has made its own
+
+
 def package_folders():
     """Of Python itself, and of packages that are installed."""
     folders = {path for path in sys.path if isinstance(path, str) and os.path.basename(path) in K_PACKAGES}
-    folders |= {path for path in sys.path if isinstance(path, str) and os.path.exists(os.path.join(path, "ddprun_inspection.py"))}
+    folders |= set(filter(holds_inspection, sys.path))
     return tuple(os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), *folders})
+
+
+def told_path(path):
+    """As sys.path is told to other nodes."""
+    return [K_INSPECTION if each == INSPECTION else each for each in path]
 
 
 def filters_have_changed():
@@ -182,7 +195,7 @@ class Imports:
         now = environment()
         return {
             "environment": {os.fsdecode(each): os.fsdecode(now[each]) if each in now else None for each in changes(self.base, now)},
-            "path": list(sys.path),
+            "path": told_path(sys.path),
             "absent": sorted(each for each, module in sys.modules.copy().items() if module is None),
         }
 
@@ -252,7 +265,7 @@ class Imports:
         where = f"as {group.head} is imported"
         if os.getcwd() != self.folder:
             return f"the working directory is {os.getcwd()} {where}"
-        if sys.path != group.state["path"]:
+        if told_path(sys.path) != group.state["path"]:
             return f"sys.path is not that of the attempt before {where}"
         modules = sys.modules.copy()
         absent = [each for each, module in modules.items() if module is None]

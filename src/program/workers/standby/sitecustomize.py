@@ -206,7 +206,6 @@ class Interpreter:
         self.oom_score = self.exchange_oom_score("1000")  # the kernel kills it, not a worker
         self.guard = Guard(set(K_LEFT_OUT))
         self.received = b""
-        self.state = {"environment": {}, "path": list(sys.path), "absent": []}
         self.groups = []
 
     @staticmethod
@@ -270,7 +269,7 @@ class Interpreter:
         os.environ.__class__ = WatchedEnvironment
         sys.meta_path.insert(0, self.guard)
         try:
-            state = {"environment": {}, "path": list(self.lists.path), "absent": []}
+            state = {"environment": {}, "path": imports["told_path"](self.lists.path), "absent": []}
             for each in told:
                 if each.startswith("{"):
                     state = {**state, **json.loads(each)}
@@ -287,8 +286,8 @@ class Interpreter:
     def import_in(self, state, name):
         """Imports it where variables, sys.path and sys.modules are as they were in the worker."""
         put_environment(self.environment, state["environment"])
-        if sys.path != state["path"]:
-            sys.path[:] = state["path"]
+        if imports["told_path"](sys.path) != state["path"]:
+            sys.path[:] = [imports["INSPECTION"] or each if each == imports["K_INSPECTION"] else each for each in state["path"]]
             self.guard.look_again()
         saved = {each: sys.modules.get(each) for each in state["absent"] if sys.modules.get(each, False) is not None}
         sys.modules.update(dict.fromkeys(saved))
