@@ -39,23 +39,24 @@ def changes(one, other):
     return {name for name in {*one, *other} if one.get(name) != other.get(name)}
 
 
-def holds_inspection(path):
-    return isinstance(path, str) and os.path.exists(os.path.join(path, "ddprun_inspection.py"))
-
-
-INSPECTION = next(filter(holds_inspection, sys.path), None)  # each agent has made its own
+# Each agent has made its own.
+INSPECTION = next((path for path in sys.path if os.path.exists(os.path.join(path, "ddprun_inspection.py"))), None)
 
 
 def package_folders():
     """Of Python itself, and of packages that are installed."""
     folders = {path for path in sys.path if isinstance(path, str) and os.path.basename(path) in K_PACKAGES}
-    folders |= set(filter(holds_inspection, sys.path))
-    return tuple(os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), *folders})
+    return tuple(os.path.join(folder, "") for folder in {os.path.dirname(os.__file__), *folders, INSPECTION} if folder)
 
 
 def told_path(path):
     """As sys.path is told to other nodes."""
     return [K_INSPECTION if each == INSPECTION else each for each in path]
+
+
+def own_path(told):
+    """What another node, or this one, has told as sys.path, as it is here."""
+    return [INSPECTION or each if each == K_INSPECTION else each for each in told]
 
 
 def filters_have_changed():
@@ -265,7 +266,7 @@ class Imports:
         where = f"as {group.head} is imported"
         if os.getcwd() != self.folder:
             return f"the working directory is {os.getcwd()} {where}"
-        if told_path(sys.path) != group.state["path"]:
+        if sys.path != group.state["path"]:
             return f"sys.path is not that of the attempt before {where}"
         modules = sys.modules.copy()
         absent = [each for each, module in modules.items() if module is None]

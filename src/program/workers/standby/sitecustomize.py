@@ -269,10 +269,13 @@ class Interpreter:
         os.environ.__class__ = WatchedEnvironment
         sys.meta_path.insert(0, self.guard)
         try:
-            state = {"environment": {}, "path": imports["told_path"](self.lists.path), "absent": []}
+            state = {"environment": {}, "path": list(self.lists.path), "absent": []}
             for each in told:
                 if each.startswith("{"):
-                    state = {**state, **json.loads(each)}
+                    different = json.loads(each)
+                    if "path" in different:
+                        different["path"] = imports["own_path"](different["path"])
+                    state = {**state, **different}
                     why = state.get("why")
                 elif each.lstrip("+") not in sys.modules:  # what came with one that is left out is imported alone
                     self.import_in(state, each.lstrip("+"))
@@ -286,8 +289,8 @@ class Interpreter:
     def import_in(self, state, name):
         """Imports it where variables, sys.path and sys.modules are as they were in the worker."""
         put_environment(self.environment, state["environment"])
-        if imports["told_path"](sys.path) != state["path"]:
-            sys.path[:] = [imports["INSPECTION"] or each if each == imports["K_INSPECTION"] else each for each in state["path"]]
+        if sys.path != state["path"]:
+            sys.path[:] = state["path"]
             self.guard.look_again()
         saved = {each: sys.modules.get(each) for each in state["absent"] if sys.modules.get(each, False) is not None}
         sys.modules.update(dict.fromkeys(saved))
