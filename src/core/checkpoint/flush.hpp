@@ -33,10 +33,11 @@ class Flush {
   void look(const Register& known, TimePoint now);
 
   std::optional<Saved> running() const { return running_; }
-  // Notes a step of the folder that all in memory goes on from, or reports whether it is one: it is if it
-  // was published here since, too.
+  // Notes that all in memory goes on from this step of the folder.
   void note_start(const Saved& published) { published_ = published; }
-  bool is_of_this(const Saved& published) const { return published_ == published; }
+  // Reports whether memory is known to be of the same history as this step: as it was noted, or published
+  // here.
+  bool is_same_history(const Saved& published) const { return published_ == published; }
   int number() const { return number_; }
   const std::map<int, AgentIndex>& asked() const { return asked_; }  // agents that write the parts, by rank
   std::vector<int> ranks_of(AgentIndex agent) const;  // ranks whose parts of it the agent writes

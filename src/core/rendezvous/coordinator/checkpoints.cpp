@@ -90,9 +90,9 @@ Checkpoints::Restores Checkpoints::begin_attempt(const Membership& members, Atte
 // began from an older step, or by another coordinator, or another job.
 checkpoint::Restore Checkpoints::restore_of(const Saved& start) const {
   checkpoint::Restore restore{start.step, start.world};
-  const bool is_published = known_.published() == start, is_of_this = flush_.is_of_this(start);
-  restore.from_flush = is_published && (is_of_this || !known_.missing(start).empty());
-  restore.only_flush = restore.from_flush && !is_of_this;
+  const bool is_published = known_.published() == start, is_same = flush_.is_same_history(start);
+  restore.from_flush = is_published && (is_same || !known_.missing(start).empty());
+  restore.only_flush = restore.from_flush && !is_same;
   return restore;
 }
 
