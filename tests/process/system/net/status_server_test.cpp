@@ -3,7 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read.hpp>
 #include <csignal>
 #include <optional>
 
@@ -15,8 +18,9 @@ using namespace ddprun::net;
 
 namespace {
 
-// What a child of another user, or of this one, gets; at most so many bytes as fit into a pipe.
-std::string ask_as(unsigned user, const std::string& name, const std::function<void()>& serve,
+// What a child of another user, or of this one, gets while `context` serves it. It serves until the child
+// has its text, not until the first answer: the ddprun --status of others finds the socket too.
+std::string ask_as(unsigned user, const std::string& name, boost::asio::io_context& context,
                    const std::string& request = {}) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
@@ -31,13 +35,14 @@ std::string ask_as(unsigned user, const std::string& name, const std::function<v
     ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
   }
   ::close(ends[1]);
-  serve();
+  boost::asio::posix::stream_descriptor reader(context, ends[0]);
+  std::string text;
+  bool ended = false;
+  boost::asio::async_read(reader, boost::asio::dynamic_buffer(text),
+                          [&](const auto&, std::size_t) { ended = true; });
+  while (!ended) context.run_one();
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
-  std::string text(256, '\0');
-  const ssize_t length = ::read(ends[0], text.data(), text.size());
-  ::close(ends[0]);
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
   return text;
 }
 
@@ -46,20 +51,13 @@ struct Serving {
   explicit Serving(const std::vector<std::string>& names)
       : server(context, names,
                {[this](int descriptor) {
-                  seen = true;
-                  return os::is_of_this_user(descriptor);
+                  const bool may_ask = os::is_of_this_user(descriptor);
+                  if (!may_ask) ++refused;
+                  return may_ask;
                 },
-                [this] {
-                  server.answer("all is well");
-                  answered = true;
-                }}) {}
-  void until(const bool& reached) {
-    while (!reached) context.run_one();
-    context.poll();
-  }
+                [this] { server.answer("all is well"); }}) {}
   boost::asio::io_context context;
-  bool seen = false;
-  bool answered = false;
+  int refused = 0;
   StatusServer server;
 };
 
@@ -69,7 +67,7 @@ TEST_CASE("who asks gets the answer") {
   const std::string name = os::status_socket_name(::getpid());
   Serving serving(name);
   REQUIRE(serving.server.listens());
-  CHECK(ask_as(0, name, [&] { serving.until(serving.answered); }) == "all is well");
+  CHECK(ask_as(0, name, serving.context) == "all is well");
   const std::vector<std::string> names = os::list_status_sockets();
   CHECK(std::ranges::find(names, name) != names.end());
 }
@@ -78,23 +76,17 @@ TEST_CASE("who asks gets all of it though a child of the server lives on") {
   const std::string name = os::status_socket_name(::getpid());
   pid_t child = -1;
   boost::asio::io_context context;
-  bool answered = false;
   std::optional<StatusServer> server;
   const auto answer = [&] {
-    child = ::fork();
+    if (child < 0) child = ::fork();
     if (child == 0) {
       ::pause();
       ::_exit(0);
     }
     server->answer("all is well");
-    answered = true;
   };
   server.emplace(context, std::vector{name}, StatusServer::Hooks{os::is_of_this_user, answer});
-  const auto serve = [&] {
-    while (!answered) context.run_one();
-    context.poll();
-  };
-  CHECK(ask_as(0, name, serve) == "all is well");
+  CHECK(ask_as(0, name, context) == "all is well");
   CHECK(::kill(child, SIGKILL) == 0);
   CHECK(::waitpid(child, nullptr, 0) == child);
 }
@@ -103,21 +95,15 @@ TEST_CASE("a request is read to its end, and each gets its own answer") {
   const std::string name = os::status_socket_name(::getpid(), os::Asks::restart);
   boost::asio::io_context context;
   StatusServer::Hooks hooks;
-  bool answered = false;
   std::string peer;
   hooks.may_ask = os::is_of_this_user;
   hooks.requested = [&](int descriptor, const std::string& request,
                         const StatusServer::Hooks::Answer& answer) {
     peer = os::describe_peer(descriptor, "ada");
     answer("not " + request);
-    answered = true;
   };
   const StatusServer server(context, {name}, hooks);
-  const auto serve = [&] {
-    while (!answered) context.run_one();
-    context.poll();
-  };
-  CHECK(ask_as(0, name, serve, "today") == "not today");
+  CHECK(ask_as(0, name, context, "today") == "not today");
   CHECK(peer.starts_with("ada (pid "));
 }
 
@@ -129,11 +115,8 @@ TEST_CASE("a request that is too long is not read") {
   hooks.may_ask = [&](int) { return seen = true; };
   hooks.requested = [&](int, const std::string&, const auto&) { requested = true; };
   const StatusServer server(context, {name}, hooks);
-  const auto serve = [&] {
-    while (!seen) context.run_one();
-    context.run_for(std::chrono::milliseconds(200));
-  };
-  CHECK(ask_as(0, name, serve, std::string(5000, 'x')).empty());
+  CHECK(ask_as(0, name, context, std::string(5000, 'x')).empty());
+  CHECK(seen);
   CHECK_FALSE(requested);
 }
 
@@ -149,8 +132,8 @@ TEST_CASE("another user gets nothing") {
   if (::geteuid() != 0) SKIP("needs root to become another user");
   const std::string name = os::status_socket_name(::getpid());
   Serving serving(name);
-  CHECK(ask_as(65534, name, [&] { serving.until(serving.seen); }).empty());
-  CHECK_FALSE(serving.answered);
+  CHECK(ask_as(65534, name, serving.context).empty());
+  CHECK(serving.refused > 0);
 }
 
 TEST_CASE("a name that is taken costs nothing but the answers") {
@@ -168,7 +151,7 @@ TEST_CASE("where a name is taken another one is listened at, and both are found"
   REQUIRE(second.server.name() == name + "/8f3c");
   CHECK(os::process_of_status_socket(second.server.name()) == std::to_string(::getpid()));
   CHECK(os::process_of_status_socket(name) == std::to_string(::getpid()));
-  CHECK(ask_as(0, second.server.name(), [&] { second.until(second.answered); }) == "all is well");
+  CHECK(ask_as(0, second.server.name(), second.context) == "all is well");
   const std::vector<std::string> names = os::list_status_sockets();
   CHECK(std::ranges::count(names, name) + std::ranges::count(names, name + "/8f3c") == 2);
   CHECK_FALSE(os::find_other_owner(name));
