@@ -128,8 +128,8 @@ int coordinate(int agents, const std::string& address) {
   hooks.show_status = [](const std::string&) {};
   hooks.show_restart = [](const rendezvous::ShowRestart&) {};
   hooks.on_message = [&](const rendezvous::CoordinatorMessage& message) { own.take(message); };
-  hooks.on_end = [&](const supervise::Cause& cause) {
-    tell(cause.kind == supervise::Cause::Kind::success ? "end" : "failed", own.attempt());
+  hooks.on_end = [&](const report::Cause& cause) {
+    tell(cause.kind == report::Cause::Kind::success ? "end" : "failed", own.attempt());
   };
   service = std::make_unique<net::CoordinatorService>(context, std::move(settings), std::move(hooks));
   service->start();

@@ -9,7 +9,7 @@
 #include "promise.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
-#include "supervise/report.hpp"
+#include "report/report.hpp"
 
 using namespace ddprun;
 using fuzz::require;
@@ -116,8 +116,8 @@ class Scene {
     }
   }
 
-  supervise::Failure failure() {
-    supervise::Failure of;
+  report::Failure failure() {
+    report::Failure of;
     of.rank = {input_.byte() % 6};
     of.host = "n2";
     of.program = "python";
@@ -193,21 +193,21 @@ class Scene {
       fuzz::require_printable(status::render_status_table(shown->job, shown->job));
   }
   static void show(const rendezvous::Finish& finish) {
-    fuzz::require_printable(supervise::render_report(finish.cause, {0, 1, {}}));
-    fuzz::require_printable(supervise::render_others(finish.others, finish.victims));
-    fuzz::require_printable(supervise::render_restarts(finish.restarts, finish.cause));
+    fuzz::require_printable(report::render_report(finish.cause, {0, 1, {}}));
+    fuzz::require_printable(report::render_others(finish.others, finish.victims));
+    fuzz::require_printable(report::render_restarts(finish.restarts, finish.cause));
   }
   void look_at(const rendezvous::ShowRestart& restart) {
     fuzz::require_printable(
-        supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
+        report::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
     succeeded_.clear();
   }
   void look_at(const rendezvous::EndJob& end) {
     ended_ = true;
-    fuzz::require_printable(supervise::render_report(end.cause, {0, 1, {}}));
-    const int code = supervise::exit_code_of(end.cause);
+    fuzz::require_printable(report::render_report(end.cause, {0, 1, {}}));
+    const int code = report::exit_code_of(end.cause);
     require(code >= 0 && code <= 255);
-    require((code == 0) == (end.cause.kind == supervise::Cause::Kind::success));
+    require((code == 0) == (end.cause.kind == report::Cause::Kind::success));
     const std::size_t least = settings_.elastic ? 1 : k_agents;
     if (code == 0) require(succeeded_.size() >= least);
   }

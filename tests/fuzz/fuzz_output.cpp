@@ -10,10 +10,10 @@
 #include "output/copy_folder.hpp"
 #include "output/line_folder.hpp"
 #include "promise.hpp"
-#include "supervise/known_failures.hpp"
-#include "supervise/line_merger.hpp"
-#include "supervise/line_tail.hpp"
-#include "supervise/report.hpp"
+#include "report/known_failures.hpp"
+#include "output/line_merger.hpp"
+#include "output/line_tail.hpp"
+#include "report/report.hpp"
 
 using namespace ddprun;
 using fuzz::require;
@@ -65,12 +65,12 @@ std::size_t count_of_line_ends(std::string_view text) {
 
 // All bytes come out; beside them only the line ends that part two streams.
 void merge(const std::vector<Event>& events) {
-  supervise::LineMerger::Settings settings;
+  output::LineMerger::Settings settings;
   settings.long_line = 64;
   settings.longest_line = 256;
   settings.backlog = 512;
-  supervise::LineMerger merger(settings);
-  std::array<supervise::StreamId, k_streams> ids;
+  output::LineMerger merger(settings);
+  std::array<output::StreamId, k_streams> ids;
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = merger.open(i == 0);
   TimePoint now{};
   std::string written;
@@ -82,7 +82,7 @@ void merge(const std::vector<Event>& events) {
     }
   };
   for (const Event& event : events) {
-    const supervise::StreamId id = ids[static_cast<std::size_t>(event.stream)];
+    const output::StreamId id = ids[static_cast<std::size_t>(event.stream)];
     now += event.passed;
     if (event.kind == Event::Kind::text) merger.add(id, event.text, now);
     if (event.kind == Event::Kind::close) merger.close(id, now);
@@ -134,27 +134,27 @@ void fold(const std::vector<Event>& events) {
 }
 
 void report(const std::vector<Event>& events) {
-  supervise::LineTail tail;
+  output::LineTail tail;
   for (const Event& event : events) tail.add(event.text);
-  supervise::Failure failure;
+  report::Failure failure;
   failure.host = "n1";
   failure.program = "python";
   failure.status = {ExitStatus::Kind::exited, 1, {}, false};
   failure.last_lines = tail.lines();
-  require(failure.last_lines.size() <= supervise::LineTail::k_lines);
+  require(failure.last_lines.size() <= output::LineTail::k_lines);
   for (const std::string& line : failure.last_lines) {
-    require(line.size() <= supervise::LineTail::k_line_length && line.find('\n') == std::string::npos);
+    require(line.size() <= output::LineTail::k_line_length && line.find('\n') == std::string::npos);
   }
-  failure.hint = supervise::find_failure_hint(failure, 8);
-  supervise::Cause cause;
-  cause.kind = supervise::Cause::Kind::worker_failed;
+  failure.hint = report::find_failure_hint(failure, 8);
+  report::Cause cause;
+  cause.kind = report::Cause::Kind::worker_failed;
   cause.failure = failure;
-  fuzz::require_printable(supervise::render_report(cause, {0, 3, {}}));
+  fuzz::require_printable(report::render_report(cause, {0, 3, {}}));
   failure.last_lines.clear();
   for (const Event& event : events) failure.message += event.text;
   cause.failure = failure;
-  fuzz::require_printable(supervise::render_report(cause, {0, 3, {}}));
-  supervise::render_report_json({cause, {failure}, {1, 2}, {}, "29", "n1"});
+  fuzz::require_printable(report::render_report(cause, {0, 3, {}}));
+  report::render_report_json({cause, {failure}, {1, 2}, {}, "29", "n1"});
 }
 
 }  // namespace

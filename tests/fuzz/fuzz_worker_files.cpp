@@ -1,16 +1,16 @@
 // What workers leave for their agent: error files and requests to torch's watchdog, which may be cut
 // anywhere.
 #include "promise.hpp"
-#include "supervise/report.hpp"
-#include "supervise/watchdog_timers.hpp"
+#include "report/report.hpp"
+#include "lifecycle/watchdog_timers.hpp"
 
 using namespace ddprun;
 using fuzz::require;
 
 namespace {
 
-std::vector<supervise::WatchdogTimers::Expired> expired(const std::string& text, std::size_t cut) {
-  supervise::WatchdogTimers timers;
+std::vector<lifecycle::WatchdogTimers::Expired> expired(const std::string& text, std::size_t cut) {
+  lifecycle::WatchdogTimers timers;
   for (std::size_t at = 0; at < text.size(); at += cut) timers.feed(std::string_view(text).substr(at, cut));
   timers.next();
   auto told = timers.take_expired(1e300);
@@ -22,7 +22,7 @@ std::vector<supervise::WatchdogTimers::Expired> expired(const std::string& text,
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text = fuzz::text_of(data, size);
-  supervise::parse_error_file(text);
+  report::parse_error_file(text);
   const auto whole = expired(text, text.size() + 1);
   // An overlong line is dropped where it is seen to be one, which depends on the cut.
   for (const std::string& line : split(text, '\n')) {

@@ -8,7 +8,7 @@
 
 #include "agent_sides.hpp"
 #include "rendezvous/host_limits.hpp"
-#include "supervise/stopped_process.hpp"
+#include "facts/stopped_process.hpp"
 #include "world.hpp"
 
 namespace ddprun::simulation {
@@ -17,11 +17,11 @@ using namespace rendezvous;
 
 namespace {
 
-constexpr Milliseconds k_reaper_look = supervise::StoppedProcess::k_usual_pause;  // the latest first one
+constexpr Milliseconds k_reaper_look = facts::StoppedProcess::k_usual_pause;  // the latest first one
 constexpr Microseconds k_usual_latency{300}, k_worst_latency{100000};
 
-supervise::AgentLifecycle::Limits limits() {
-  supervise::AgentLifecycle::Limits result;
+lifecycle::AgentLifecycle::Limits limits() {
+  lifecycle::AgentLifecycle::Limits result;
   result.others_go_on = true;
   return result;
 }
@@ -71,12 +71,12 @@ void Agent::set_timer(Timer& timer, TimePoint when, std::function<void()> what) 
 void Agent::freeze() {
   if (std::exchange(frozen_, true)) return;
   frozen_at_ = world_.clock().now();
-  const TimePoint held = frozen_at_ + supervise::StoppedProcess::k_held_after + k_reaper_look;
+  const TimePoint held = frozen_at_ + facts::StoppedProcess::k_held_after + k_reaper_look;
   world_.clock().at(held, [this] { kill_if_forsaken(); });
 }
 
 bool Agent::held() const {
-  const auto least = supervise::StoppedProcess::k_held_after + k_reaper_look;
+  const auto least = facts::StoppedProcess::k_held_after + k_reaper_look;
   return frozen_ && world_.clock().now() - frozen_at_ >= least;
 }
 
@@ -266,7 +266,7 @@ void Agent::take_over() {
 
 void Agent::end_worker(std::size_t worker, ExitStatus status) {
   if (!status.success()) {
-    supervise::Failure failure;
+    report::Failure failure;
     failure.attempt = attempt_;
     failure.rank = ranks_.at(worker).rank;
     failure.host = host_name(place_);
@@ -304,22 +304,22 @@ void Agent::arm_timer() {
   });
 }
 
-void Agent::carry_out(const supervise::act::Spawn& action) {
+void Agent::carry_out(const lifecycle::act::Spawn& action) {
   world_.spawn(*this, action.worker, led_by_, attempt_, ranks_.at(action.worker).rank.value);
   supervisor_.note_spawned(action.worker);
 }
 
-void Agent::carry_out(const supervise::act::SignalWorker& action) {
+void Agent::carry_out(const lifecycle::act::SignalWorker& action) {
   world_.signal(number_, action.worker, action.signal);
 }
 
-void Agent::carry_out(const supervise::act::KillGroup& action) {
+void Agent::carry_out(const lifecycle::act::KillGroup& action) {
   world_.signal(number_, action.worker, SIGKILL);
 }
 
-void Agent::carry_out(const supervise::act::SignalDescendants&) { supervisor_.note_descendants(0); }
+void Agent::carry_out(const lifecycle::act::SignalDescendants&) { supervisor_.note_descendants(0); }
 
-void Agent::carry_out(const supervise::act::ReportFailure& action) {
+void Agent::carry_out(const lifecycle::act::ReportFailure& action) {
   const GlobalRank rank = ranks_.at(action.worker).rank;
   const auto found = std::ranges::find_if(failures_, [&](const auto& each) { return each.rank == rank; });
   if (found == failures_.end()) return;
@@ -327,11 +327,11 @@ void Agent::carry_out(const supervise::act::ReportFailure& action) {
   if (life_.linked()) send(AttemptFailed{supervisor_.attempt(), *found});
 }
 
-void Agent::carry_out(const supervise::act::ReportRequest& action) {
+void Agent::carry_out(const lifecycle::act::ReportRequest& action) {
   carry_out(life_.on_request(action.signal));
 }
 
-void Agent::carry_out(const supervise::act::ReportSuccess&) {
+void Agent::carry_out(const lifecycle::act::ReportSuccess&) {
   life_.note_succeeded();
   if (life_.linked() && world_.launch().saves) send(CheckpointsHeld{store_.held()});
   if (life_.linked()) send(AttemptSucceeded{supervisor_.attempt()});
@@ -339,41 +339,41 @@ void Agent::carry_out(const supervise::act::ReportSuccess&) {
 
 // ---- its life
 
-void Agent::carry_out(const supervise::AgentLifecycle::Actions& actions) {
-  for (const supervise::LifeAction& action : actions)
+void Agent::carry_out(const lifecycle::AgentLifecycle::Actions& actions) {
+  for (const lifecycle::LifeAction& action : actions)
     std::visit([this](const auto& each) { carry_out(each); }, action);
 }
 
-void Agent::carry_out(const supervise::life::SayError& action) {
+void Agent::carry_out(const lifecycle::life::SayError& action) {
   if (last_words_.empty()) last_words_ = action.what;
 }
 
-void Agent::carry_out(const supervise::life::StopWorkers& action) {
-  using Delivery = supervise::Supervisor::Delivery;
+void Agent::carry_out(const lifecycle::life::StopWorkers& action) {
+  using Delivery = lifecycle::Supervisor::Delivery;
   supervisor_.note_stop(action.signal, action.hurry, world_.clock().now(),
                         action.undecided ? Delivery::undecided : Delivery::by_us);
   if (action.of_job) decide_soon();
 }
 
 // Nothing below this process had the signal.
-void Agent::carry_out(const supervise::life::Judge& action) {
+void Agent::carry_out(const lifecycle::life::Judge& action) {
   post([this, action] {
-    const supervise::SignalLedger::Verdict verdict{action.signal, true, false};
+    const lifecycle::SignalLedger::Verdict verdict{action.signal, true, false};
     supervisor_.note_delivery(verdict.number, verdict.pass_on);
     carry_out(life_.on_verdict(verdict));
     decide();
   });
 }
 
-void Agent::carry_out(const supervise::life::SendStopRequest& action) {
+void Agent::carry_out(const lifecycle::life::SendStopRequest& action) {
   send(StopRequest{action.signal, host_name(place_), action.whole_tree});
 }
 
-void Agent::carry_out(const supervise::life::SendStuck& action) { send(Stuck{action.attempt}); }
+void Agent::carry_out(const lifecycle::life::SendStuck& action) { send(Stuck{action.attempt}); }
 
-void Agent::carry_out(const supervise::life::SendStopped& action) {
+void Agent::carry_out(const lifecycle::life::SendStopped& action) {
   Stopped stopped{action.attempt, {}, {}, false};
-  for (const supervise::Failure& each : failures_) {
+  for (const report::Failure& each : failures_) {
     if (each.after_stop) stopped.stopped.push_back(each.rank.value);
     if (!each.after_stop && !(told_failure_ && told_failure_->rank == each.rank))
       stopped.failures.push_back(each);
@@ -386,25 +386,25 @@ void Agent::carry_out(const supervise::life::SendStopped& action) {
   send(stopped);
 }
 
-void Agent::carry_out(const supervise::life::ReadOutput&) {
+void Agent::carry_out(const lifecycle::life::ReadOutput&) {
   post([this] { carry_out(life_.on_output_read()); });
 }
 
-void Agent::carry_out(const supervise::life::WriteOutput&) {
+void Agent::carry_out(const lifecycle::life::WriteOutput&) {
   post([this] { carry_out(life_.on_output_written()); });
 }
 
-void Agent::carry_out(const supervise::life::Rejoin&) {
+void Agent::carry_out(const lifecycle::life::Rejoin&) {
   post([this] { rejoin(); });
 }
 
-void Agent::carry_out(const supervise::life::Leave&) {
+void Agent::carry_out(const lifecycle::life::Leave&) {
   post([this] { leave(); });
 }
 
 void Agent::ask_to_stop(int signal) {
   post([this, signal] {
-    carry_out(life_.on_stop_signal(signal, supervise::SignalWay::own, false, false, world_.clock().now()));
+    carry_out(life_.on_stop_signal(signal, lifecycle::SignalWay::own, false, false, world_.clock().now()));
     decide();
   });
 }

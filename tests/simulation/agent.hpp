@@ -17,8 +17,8 @@
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/membership/member_join.hpp"
 #include "rendezvous/membership/next_coordinator.hpp"
-#include "supervise/agent_lifecycle.hpp"
-#include "supervise/supervisor.hpp"
+#include "lifecycle/agent_lifecycle.hpp"
+#include "lifecycle/supervisor.hpp"
 
 namespace ddprun::simulation {
 
@@ -147,41 +147,41 @@ class Agent {
   void handle(const rendezvous::Stop& stop);
   void handle(const rendezvous::Finish& finish);
 
-  supervise::AgentLifecycle::Workers workers_state() const {
+  lifecycle::AgentLifecycle::Workers workers_state() const {
     return {supervisor_.idle(), true, supervisor_.stuck()};
   }
   void decide();
   void decide_soon();
   void arm_timer();
-  void carry_out(const supervise::act::Spawn& action);
-  void carry_out(const supervise::act::SignalWorker& action);
-  void carry_out(const supervise::act::ContinueWorker&) {}
-  void carry_out(const supervise::act::LookWhereTheyAre&) {}
-  void carry_out(const supervise::act::KillGroup& action);
-  void carry_out(const supervise::act::SignalDescendants& action);
-  void carry_out(const supervise::act::ReportFailure& action);
-  void carry_out(const supervise::act::ReportStuck&) {}
-  void carry_out(const supervise::act::ReportLeftBehind&) {}
-  void carry_out(const supervise::act::ReportRequest& action);
-  void carry_out(const supervise::act::ReportSuccess&);
-  void carry_out(const supervise::act::ReportStopped&) {}
-  void carry_out(const supervise::AgentLifecycle::Actions& actions);
-  void carry_out(const supervise::life::SayError& action);
-  void carry_out(const supervise::life::Say&) {}
-  void carry_out(const supervise::life::TellFirstStop&) {}
-  void carry_out(const supervise::life::StopWorkers& action);
-  void carry_out(const supervise::life::Judge& action);
-  void carry_out(const supervise::life::SendStopRequest& action);
-  void carry_out(const supervise::life::SendStopped& action);
-  void carry_out(const supervise::life::SendStuck& action);
-  void carry_out(const supervise::life::TakeOutputBack&) {}
-  void carry_out(const supervise::life::AbandonWorkers&) {}
-  void carry_out(const supervise::life::EndGathered&) {}
-  void carry_out(const supervise::life::ReadOutput&);
-  void carry_out(const supervise::life::WriteOutput&);
-  void carry_out(const supervise::life::Rejoin&);
-  void carry_out(const supervise::life::GiveUpOutput&) {}
-  void carry_out(const supervise::life::Leave&);
+  void carry_out(const lifecycle::act::Spawn& action);
+  void carry_out(const lifecycle::act::SignalWorker& action);
+  void carry_out(const lifecycle::act::ContinueWorker&) {}
+  void carry_out(const lifecycle::act::LookWhereTheyAre&) {}
+  void carry_out(const lifecycle::act::KillGroup& action);
+  void carry_out(const lifecycle::act::SignalDescendants& action);
+  void carry_out(const lifecycle::act::ReportFailure& action);
+  void carry_out(const lifecycle::act::ReportStuck&) {}
+  void carry_out(const lifecycle::act::ReportLeftBehind&) {}
+  void carry_out(const lifecycle::act::ReportRequest& action);
+  void carry_out(const lifecycle::act::ReportSuccess&);
+  void carry_out(const lifecycle::act::ReportStopped&) {}
+  void carry_out(const lifecycle::AgentLifecycle::Actions& actions);
+  void carry_out(const lifecycle::life::SayError& action);
+  void carry_out(const lifecycle::life::Say&) {}
+  void carry_out(const lifecycle::life::TellFirstStop&) {}
+  void carry_out(const lifecycle::life::StopWorkers& action);
+  void carry_out(const lifecycle::life::Judge& action);
+  void carry_out(const lifecycle::life::SendStopRequest& action);
+  void carry_out(const lifecycle::life::SendStopped& action);
+  void carry_out(const lifecycle::life::SendStuck& action);
+  void carry_out(const lifecycle::life::TakeOutputBack&) {}
+  void carry_out(const lifecycle::life::AbandonWorkers&) {}
+  void carry_out(const lifecycle::life::EndGathered&) {}
+  void carry_out(const lifecycle::life::ReadOutput&);
+  void carry_out(const lifecycle::life::WriteOutput&);
+  void carry_out(const lifecycle::life::Rejoin&);
+  void carry_out(const lifecycle::life::GiveUpOutput&) {}
+  void carry_out(const lifecycle::life::Leave&);
 
   World& world_;
   int place_, number_;
@@ -191,13 +191,13 @@ class Agent {
   std::deque<std::function<void()>> held_;  // while it is frozen
   TimePoint busy_until_;
 
-  supervise::AgentLifecycle life_;
-  supervise::Supervisor supervisor_;
+  lifecycle::AgentLifecycle life_;
+  lifecycle::Supervisor supervisor_;
   rendezvous::NextCoordinator next_;
   bool listens_ = false, decision_pending_ = false;
   bool stopping_ = false;  // its workers were told to end
-  std::optional<supervise::Failure> told_failure_;
-  std::vector<supervise::Failure> failures_;
+  std::optional<report::Failure> told_failure_;
+  std::vector<report::Failure> failures_;
   std::vector<plan::RankAssignment> ranks_;
   Attempt attempt_;
   int led_by_ = -1;  // the number of the process that coordinates

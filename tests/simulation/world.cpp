@@ -563,9 +563,9 @@ void World::note_restart(const Agent& agent, const ShowRestart& restart) {
           fmt::format("restart {} of {}", restart.restarts, launch_.max_restarts));
 }
 
-void World::note_end(const Agent& agent, const supervise::Cause& cause) {
+void World::note_end(const Agent& agent, const report::Cause& cause) {
   ended_by_.insert(agent.number());
-  if (cause.kind != supervise::Cause::Kind::success) return;
+  if (cause.kind != report::Cause::Kind::success) return;
   int latest = -1;
   for (const auto& worker : workers_) {
     if (worker->coordinator == agent.number()) latest = std::max(latest, worker->attempt);

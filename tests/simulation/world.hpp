@@ -70,7 +70,7 @@ class World {
   void note_starts(const Agent& agent, const std::vector<std::pair<int, rendezvous::Start>>& starts);
   bool one_loss() const { return one_loss_; }  // a node is lost, and nothing else happens
   void note_restart(const Agent& agent, const rendezvous::ShowRestart& restart);
-  void note_end(const Agent& agent, const supervise::Cause& cause);
+  void note_end(const Agent& agent, const report::Cause& cause);
 
  private:
   struct Worker {

@@ -43,8 +43,8 @@ inline Join join_of(int agent, int agents, const std::string& reached = "10.0.0.
   return join;
 }
 
-inline supervise::Failure failure_of(int rank, int attempt = 0) {
-  supervise::Failure failure;
+inline report::Failure failure_of(int rank, int attempt = 0) {
+  report::Failure failure;
   failure.attempt = {attempt};
   failure.rank = {rank};
   failure.host = "n" + std::to_string(rank / 2 + 1);
@@ -104,7 +104,7 @@ struct Play {
     }
     return found;
   }
-  supervise::Cause end() const {
+  report::Cause end() const {
     const auto ends = all<EndJob>();
     REQUIRE(ends.size() == 1);
     REQUIRE(std::holds_alternative<EndJob>(log.back()));

@@ -1,4 +1,4 @@
-// End of a process, as os observes it and supervise judges it.
+// End of a process, as os observes it and lifecycle judges it.
 #pragma once
 
 #include <string>

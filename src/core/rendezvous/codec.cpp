@@ -122,7 +122,7 @@ void describe(Fields& fields, AttemptFailed& failed) {
 
 void describe(Fields& fields, AttemptSucceeded& succeeded) { fields.value("attempt", succeeded.attempt); }
 
-void describe_killed(Fields& fields, supervise::KilledRanks& killed) {
+void describe_killed(Fields& fields, report::KilledRanks& killed) {
   fields.value("ranks", killed.ranks, options::k_max_workers);
   fields.value("host", killed.host);
   fields.value("signal", killed.signal, 1, k_highest_signal);

@@ -23,7 +23,7 @@ namespace ddprun::rendezvous {
 // running    Until all succeeded, or the first failure, loss of an agent or signal; there is no deadline.
 // stopping   All agents have been sent Stop (spares: Look), and answer or are lost when the stop time-out
 //            ends. Then: the next attempt with an empty store on a new port if a worker's failure
-//            was the cause and supervise/restart_policy.hpp answers it with a restart, else the end.
+//            was the cause and lifecycle/restart_policy.hpp answers it with a restart, else the end.
 // finished   Every connected agent has been sent one Finish, as a late Join is, then came one EndJob.
 enum class CoordinatorState { gathering, probing, opening, running, stopping, finished };
 

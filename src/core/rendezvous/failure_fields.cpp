@@ -29,7 +29,7 @@ std::string_view end_of(std::string_view text, std::size_t limit) {
   return text;
 }
 
-void cut_failure(supervise::Failure& failure, std::size_t text_limit, std::size_t line_limit) {
+void cut_failure(report::Failure& failure, std::size_t text_limit, std::size_t line_limit) {
   const std::size_t whole = failure.message.size();
   failure.message = std::string(end_of(failure.message, text_limit));
   failure.message_cut += whole - failure.message.size();
@@ -47,7 +47,7 @@ void describe_status(Fields& fields, ExitStatus& status) {
   fields.value("reason", status.reason);
 }
 
-void describe_failure(Fields& fields, supervise::Failure& failure, std::size_t text_limit,
+void describe_failure(Fields& fields, report::Failure& failure, std::size_t text_limit,
                       std::size_t line_limit) {
   if (fields.writes()) cut_failure(failure, text_limit, line_limit);
   fields.value("attempt", failure.attempt);
@@ -75,21 +75,21 @@ void describe_failure(Fields& fields, supervise::Failure& failure, std::size_t t
 
 }  // namespace
 
-void check_is_failure(Fields& fields, const supervise::Failure& failure) {
+void check_is_failure(Fields& fields, const report::Failure& failure) {
   fields.check(!failure.status.success(), "failure", "is of a worker that succeeded");
 }
 
-void describe_first_failure(Fields& fields, supervise::Failure& failure) {
+void describe_first_failure(Fields& fields, report::Failure& failure) {
   describe_failure(fields, failure, k_max_failure_text, k_max_failure_lines);
 }
 
-void describe_further_failure(Fields& fields, supervise::Failure& failure) {
+void describe_further_failure(Fields& fields, report::Failure& failure) {
   describe_failure(fields, failure, k_max_further_text, k_max_further_lines);
   check_is_failure(fields, failure);
 }
 
-void describe_cause(Fields& fields, supervise::Cause& cause) {
-  using Kind = supervise::Cause::Kind;
+void describe_cause(Fields& fields, report::Cause& cause) {
+  using Kind = report::Cause::Kind;
   fields.value("kind", cause.kind, Kind::launcher_failed);
   fields.value("failure", cause.failure, describe_first_failure);
   if (cause.kind == Kind::worker_failed) check_is_failure(fields, cause.failure);

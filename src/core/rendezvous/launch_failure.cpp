@@ -39,7 +39,7 @@ LaunchFailure make_launch_failure(const std::string& what, const std::string& hi
   return {what.substr(0, at), what.substr(at + name.size()), true, hint, exit_code};
 }
 
-supervise::Cause describe_failed_start(const std::vector<FailedStart>& failed,
+report::Cause describe_failed_start(const std::vector<FailedStart>& failed,
                                        const std::vector<std::string>& well) {
   const LaunchFailure& first = failed.front().failure;
   std::vector<std::string> sentences;
@@ -59,8 +59,8 @@ supervise::Cause describe_failed_start(const std::vector<FailedStart>& failed,
     if (is_a_file && !well.empty())
       sentences.back() += fmt::format(" (the same path exists on {})", describe_hosts(well));
   }
-  supervise::Cause cause{
-      supervise::Cause::Kind::launcher_failed, {}, 0, failed.front().host, join(sentences, "; ")};
+  report::Cause cause{
+      report::Cause::Kind::launcher_failed, {}, 0, failed.front().host, join(sentences, "; ")};
   cause.hint = join(hints, "; ");
   cause.exit_code = first.exit_code;
   return cause;

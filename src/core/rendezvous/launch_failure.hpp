@@ -20,7 +20,7 @@ LaunchFailure make_launch_failure(const std::string& what, const std::string& hi
 // Returns "cannot start train.py on n3: no such file (it exists on n1, n2)". `failed` by agent and not empty;
 // `well` are the hosts that could start. The first one's exit code and hint; unlike ones follow in the
 // sentence.
-supervise::Cause describe_failed_start(const std::vector<FailedStart>& failed,
+report::Cause describe_failed_start(const std::vector<FailedStart>& failed,
                                        const std::vector<std::string>& well);
 
 }  // namespace ddprun::rendezvous

@@ -24,10 +24,10 @@
 #include "rendezvous/status_messages.hpp"
 #include "staging/tree.hpp"
 #include "status/job_status.hpp"
-#include "supervise/killed_ranks.hpp"
-#include "supervise/outcome.hpp"
-#include "supervise/report.hpp"
-#include "supervise/restart_policy.hpp"
+#include "report/killed_ranks.hpp"
+#include "report/outcome.hpp"
+#include "report/report.hpp"
+#include "lifecycle/restart_policy.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -66,7 +66,7 @@ struct Probed {
 // A worker failed. The agent may stop its other workers at once; it still answers the Stop that follows.
 struct AttemptFailed {
   Attempt attempt;
-  supervise::Failure failure;
+  report::Failure failure;
   friend bool operator==(const AttemptFailed&, const AttemptFailed&) = default;
 };
 
@@ -79,12 +79,12 @@ struct AttemptSucceeded {
 // Answer to Stop, always, also when nothing was running: no worker of the attempt is left on this agent.
 struct Stopped {
   Attempt attempt;
-  std::vector<supervise::Failure> failures;  // beyond the one reported
+  std::vector<report::Failure> failures;  // beyond the one reported
   std::vector<int> stopped{};                // ranks that did not fail by themselves, and did not succeed
   bool progressed = false;                   // a worker touched its DDPRUN_PROGRESS_FILE
   std::vector<int> finished{};               // ranks that had ended with success before the stop
   std::vector<int> finished_ago{};           // milliseconds between their end and the stop, in the same order
-  std::vector<supervise::KilledRanks> killed{};
+  std::vector<report::KilledRanks> killed{};
   Unfit unfit{};
   checkpoint::Held checkpoints{};
   friend bool operator==(const Stopped&, const Stopped&) = default;
@@ -208,7 +208,7 @@ struct Stop {
   int signal = SIGTERM;     // for the workers
   bool whole_tree = false;  // StopRequest::whole_tree: the sender may be about to signal this host too
   bool again = false;       // another attempt may follow
-  std::optional<supervise::Failure> failure{};  // failure that it answers, without the worker's words
+  std::optional<report::Failure> failure{};  // failure that it answers, without the worker's words
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
@@ -220,16 +220,16 @@ struct CheckpointOrder {
 
 // The last message to every agent: end with exit_code_of(cause). Workers still running are killed.
 struct Finish {
-  supervise::Cause cause;
-  std::vector<supervise::Failure> others;  // failures after the first; only where report_here
+  report::Cause cause;
+  std::vector<report::Failure> others;  // failures after the first; only where report_here
   std::vector<std::string> remarks;        // sentences for the report, "lost n3 while stopping"; likewise
   bool report_here = false;                // exactly one agent prints the report
   // Ranks that were stopped because of it, or that ran when a signal came that stops the job; never sent to
   // another host.
   std::vector<int> victims{};
-  supervise::UsedRestarts restarts{};            // also never sent to another host
-  std::vector<supervise::Hang> hangs{};          // also never sent to another host
-  std::vector<supervise::KilledRanks> killed{};  // in the last attempt; also never sent to another host
+  report::UsedRestarts restarts{};            // also never sent to another host
+  std::vector<report::Hang> hangs{};          // also never sent to another host
+  std::vector<report::KilledRanks> killed{};  // in the last attempt; also never sent to another host
   bool drained = false;                          // the receiver's host: its name is for --exclude-file
   friend bool operator==(const Finish&, const Finish&) = default;
 };

@@ -12,10 +12,10 @@ inline constexpr int k_highest_port = 65535;
 inline constexpr int k_highest_exit_code = 255;
 
 // Describes the first failure of an attempt or job, of which more is kept, and one beyond it.
-void describe_first_failure(Fields& fields, supervise::Failure& failure);
-void describe_further_failure(Fields& fields, supervise::Failure& failure);
-void check_is_failure(Fields& fields, const supervise::Failure& failure);
-void describe_cause(Fields& fields, supervise::Cause& cause);
+void describe_first_failure(Fields& fields, report::Failure& failure);
+void describe_further_failure(Fields& fields, report::Failure& failure);
+void check_is_failure(Fields& fields, const report::Failure& failure);
+void describe_cause(Fields& fields, report::Cause& cause);
 
 void describe_server(Fields& fields, staging::Server& server);
 void describe_held(Fields& fields, checkpoint::Held& held);

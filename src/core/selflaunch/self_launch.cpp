@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "selflaunch/self_launch_text.hpp"
-#include "supervise/outcome.hpp"
+#include "report/outcome.hpp"
 
 namespace ddprun::selflaunch {
 
@@ -67,7 +67,7 @@ SelfLaunch::Actions SelfLaunch::on_agent_lost(const rendezvous::lifeline::Hello&
 SelfLaunch::Actions SelfLaunch::on_remote_launcher_ended(std::size_t number, const ExitStatus& status,
                                                          const std::string& words, TimePoint now) {
   RemoteLauncher& remote_launcher = remote_launchers_[number];
-  const int code = supervise::exit_code_of(status);
+  const int code = report::exit_code_of(status);
   remote_launcher.code = code;
   ++ended_;
   if (could_not_start(number, status) && !failure_code_) {
@@ -92,7 +92,7 @@ bool SelfLaunch::does_without(const std::string& host) {
 // Reports whether the code says that nothing was started. Other codes may be the job's, from an agent that
 // could not reach us.
 bool SelfLaunch::could_not_start(std::size_t number, const ExitStatus& status) const {
-  const int code = supervise::exit_code_of(status);
+  const int code = report::exit_code_of(status);
   if (code == 0 || stopped_by_ || remote_launchers_[number].connected) return false;
   if (plan_.task != TaskWay::input || status.kind == ExitStatus::Kind::not_started) return true;
   return std::find(std::begin(k_no_start_codes), std::end(k_no_start_codes), code) !=

@@ -30,7 +30,7 @@
 // Stop signals: the first is judged and stops all; within `same_signal` a second one is the first again. A
 // person who sends one more later hurries all; a scheduler does not. Agents are told of every signal once,
 // and whether all processes of this host had it: then a scheduler has sent it, which may be about to signal
-// theirs (supervise/signal_ledger.hpp).
+// theirs (lifecycle/signal_ledger.hpp).
 //
 // Rules that win over others: nothing is started after a stop, a failure, or the end of the work; nothing is
 // signalled after its end was told.
@@ -50,7 +50,7 @@
 #include "rendezvous/lifeline.hpp"
 #include "selflaunch/remote_launcher.hpp"
 #include "selflaunch/self_launch_action.hpp"
-#include "supervise/signal_ledger.hpp"
+#include "lifecycle/signal_ledger.hpp"
 
 namespace ddprun::selflaunch {
 
@@ -66,7 +66,7 @@ struct SelfLaunchLimits {
   Milliseconds mercy{1000};                // between the steps where no agent is left; else it is `patience`
   Milliseconds busy_within{1000};          // output that came so long ago still flows
   Milliseconds hurried_drain{2000};
-  Milliseconds same_signal = supervise::k_same_signal_window;
+  Milliseconds same_signal = lifecycle::k_same_signal_window;
 };
 
 struct SelfLaunchSettings {
@@ -101,7 +101,7 @@ class SelfLaunch {
   Actions on_remote_launcher_ended(std::size_t remote_launcher, const ExitStatus& status,
                                    const std::string& words, TimePoint now);
   Actions on_signal(const OwnSignal& signal, TimePoint now);
-  Actions on_verdict(const supervise::SignalLedger::Verdict& verdict, TimePoint now);
+  Actions on_verdict(const lifecycle::SignalLedger::Verdict& verdict, TimePoint now);
   // The scheduler gives the workers so long to stop, more than --shutdown-timeout.
   Actions on_grace(Milliseconds grace, TimePoint now);
   Actions on_drained();

@@ -22,7 +22,7 @@ struct SignalRemoteLauncher {  // with all processes of its session
 struct SignalAgents {  // all that are connected
   rendezvous::lifeline::Signal signal;
 };
-// Asks whether this own signal has to be passed on (supervise/signal_ledger.hpp); answer with on_verdict.
+// Asks whether this own signal has to be passed on (lifecycle/signal_ledger.hpp); answer with on_verdict.
 struct Judge {
   int number;
   bool from_above;

@@ -22,7 +22,7 @@ SelfLaunch::Actions SelfLaunch::on_signal(const OwnSignal& signal, TimePoint now
   return take();
 }
 
-SelfLaunch::Actions SelfLaunch::on_verdict(const supervise::SignalLedger::Verdict& verdict, TimePoint now) {
+SelfLaunch::Actions SelfLaunch::on_verdict(const lifecycle::SignalLedger::Verdict& verdict, TimePoint now) {
   const rendezvous::lifeline::Signal signal{verdict.number, /*hurry=*/false, verdict.whole_tree};
   if (is_stop_signal(verdict.number)) {
     stop(signal, now);

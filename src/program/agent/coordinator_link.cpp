@@ -129,7 +129,7 @@ net::CoordinatorHooks CoordinatorLink::coordinator_hooks() {
                            const std::string& begun) {
     parts_.workers.add_gathered(output, os::Fd(socket.release()), begun);
   };
-  hooks.on_end = [this](const supervise::Cause&) {
+  hooks.on_end = [this](const report::Cause&) {
     parts_.life.note_told_all();
     hooks_.on_told_all();
   };

@@ -26,7 +26,7 @@
 #include "peers/discovery.hpp"
 #include "rendezvous/membership/next_coordinator.hpp"
 #include "streams/output_link.hpp"
-#include "supervise/agent_lifecycle.hpp"
+#include "lifecycle/agent_lifecycle.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::agent {
@@ -40,7 +40,7 @@ class CoordinatorLink {
     JobStore& store;
     LocalStore& local_store;
     EventRecorder& events;
-    supervise::AgentLifecycle& life;
+    lifecycle::AgentLifecycle& life;
     streams::OutputLink& output;
     const std::string& stage_door;
     const checkpoints::CheckpointKeeper& checkpoints;

@@ -22,8 +22,8 @@
 #include "plan/worker_env.hpp"
 #include "probes/node_record.hpp"
 #include "rendezvous/address_choice.hpp"
-#include "supervise/report.hpp"
-#include "supervise/store_use.hpp"
+#include "report/report.hpp"
+#include "lifecycle/store_use.hpp"
 
 namespace ddprun::agent {
 
@@ -43,10 +43,10 @@ JobStoreSettings store_settings(const plan::NodeProposal& node, std::function<bo
   settings.port_hint = plan::other_port_hint(node.allocation.first_port);
   settings.access = node.options.store_access;
   if (node.options.store_memory) settings.memory = node.options.store_memory->value;
-  if (!node.offered.empty() && supervise::starts_python(node.offered.front().command)) {
+  if (!node.offered.empty() && lifecycle::starts_python(node.offered.front().command)) {
     settings.on_silence = [waited = settings.silence, has_torch = std::move(has_torch)] {
       if (!has_torch()) return;
-      const allocation::Notice notice = supervise::describe_silent_store(waited);
+      const allocation::Notice notice = lifecycle::describe_silent_store(waited);
       console::say_notice(notice);
     };
   }
@@ -54,13 +54,13 @@ JobStoreSettings store_settings(const plan::NodeProposal& node, std::function<bo
 }
 
 // A person who stops a job knows.
-bool ends_badly(const supervise::Cause& cause) {
-  using Kind = supervise::Cause::Kind;
+bool ends_badly(const report::Cause& cause) {
+  using Kind = report::Cause::Kind;
   return cause.kind != Kind::success && cause.kind != Kind::stopped_by_signal;
 }
 
-supervise::AgentLifecycle::Limits limits_of(const options::Options& options) {
-  supervise::AgentLifecycle::Limits limits;
+lifecycle::AgentLifecycle::Limits limits_of(const options::Options& options) {
+  lifecycle::AgentLifecycle::Limits limits;
   limits.others_go_on = options::outlives_nodes(options);
   return limits;
 }
@@ -70,11 +70,11 @@ std::string name_user(const facts::Snapshot& snapshot) {
   return name && !name->empty() ? printable(*name, 64) : fmt::format("user {}", ::geteuid());
 }
 
-std::optional<supervise::AgentLifecycle::OwnFailure> own_failure(
+std::optional<lifecycle::AgentLifecycle::OwnFailure> own_failure(
     const std::optional<rendezvous::LaunchFailure>& failure, const std::string& host) {
   if (!failure) return std::nullopt;
   const std::string where = failure->names_host ? " on " + host : "";
-  return supervise::AgentLifecycle::OwnFailure{failure->what + where + failure->rest, failure->hint,
+  return lifecycle::AgentLifecycle::OwnFailure{failure->what + where + failure->rest, failure->hint,
                                                failure->exit_code};
 }
 
@@ -172,12 +172,12 @@ CoordinatorLink::Hooks Driver::link_hooks() {
   hooks.show_restart = [this](const rendezvous::ShowRestart& restart) {
     if (on_failure_.wanted()) {
       rendezvous::Finish failed;
-      failed.cause.kind = supervise::Cause::Kind::worker_failed;
+      failed.cause.kind = report::Cause::Kind::worker_failed;
       failed.cause.failure = restart.cause;
       on_failure_.attempt_failed(render_report_json(failed, plans_, began_, requeue_));
     }
     console::say(
-        supervise::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
+        report::render_restart(restart.cause, restart.restarts, restart.max_restarts, restart.delay));
   };
   hooks.show_hang = [this](const status::Verdict& verdict) { show_hang(verdict); };
   hooks.on_lost = [this](const std::string& what, const std::string& hint, bool may_rejoin) {
@@ -349,10 +349,10 @@ void Driver::handle(const rendezvous::Finish& end) {
   traces_.end_attempt();
   if (end.drained) console::say_notice(probes::exclude_node(*plans_.node));
   // Not those of a node that the others have gone on without: they are of another history.
-  const bool left_alone = end.drained || (end.cause.kind == supervise::Cause::Kind::agent_lost &&
+  const bool left_alone = end.drained || (end.cause.kind == report::Cause::Kind::agent_lost &&
                                           end.cause.host == plans_.node->host);
   keeps_checkpoints_ = plans_.node->options.checkpoint.keep && !left_alone &&
-                       end.cause.kind != supervise::Cause::Kind::success;
+                       end.cause.kind != report::Cause::Kind::success;
   rendezvous::Finish finish = end;
   if (finish.report_here) explain_end(finish);
   finish.hangs = hangs_shown_;
@@ -367,14 +367,14 @@ void Driver::handle(const rendezvous::Finish& end) {
         ended_badly_ = render_report_json(finish, plans_, began_, requeue_);
     }
     tell_outer_launcher(finish.cause, files_);
-    if (finish.report_here && finish.cause.kind == supervise::Cause::Kind::success) tell_unused_store();
+    if (finish.report_here && finish.cause.kind == report::Cause::Kind::success) tell_unused_store();
   }
   carry_out(life_.on_finish(finish.cause, std::move(said)));
 }
 
 void Driver::tell_unused_store() {
-  if (!store_.unused() || !supervise::may_train_together(plans_.node->offered.front().command)) return;
-  const allocation::Notice notice = supervise::describe_unused_store(world_size_);
+  if (!store_.unused() || !lifecycle::may_train_together(plans_.node->offered.front().command)) return;
+  const allocation::Notice notice = lifecycle::describe_unused_store(world_size_);
   console::say_notice(notice);
 }
 
@@ -382,7 +382,7 @@ void Driver::on_lost(const std::string& what, const std::string& hint) {
   carry_out(life_.on_lost(what, hint));
 }
 
-supervise::AgentLifecycle::Workers Driver::workers_state() const {
+lifecycle::AgentLifecycle::Workers Driver::workers_state() const {
   return {supervisor_.idle(), endings_.settled(), supervisor_.stuck(), traced_};
 }
 
@@ -402,7 +402,7 @@ void Driver::decide() {
   carry_out(life_.on_workers(workers_state()));
 }
 
-void Driver::carry_out(const supervise::act::Spawn& action) {
+void Driver::carry_out(const lifecycle::act::Spawn& action) {
   if (!workers_.start(action.worker)) return;
   signals_.note_worker();
   supervisor_.note_spawned(action.worker);
@@ -410,49 +410,49 @@ void Driver::carry_out(const supervise::act::Spawn& action) {
   events_.record_worker(events::EventKind::start, action.worker);
 }
 
-void Driver::carry_out(const supervise::act::SignalWorker& action) {
+void Driver::carry_out(const lifecycle::act::SignalWorker& action) {
   workers_.signal(action.worker, action.signal);
 }
 
-void Driver::carry_out(const supervise::act::ContinueWorker& action) {
+void Driver::carry_out(const lifecycle::act::ContinueWorker& action) {
   workers_.continue_stopped(action.worker);
 }
 
-void Driver::carry_out(const supervise::act::LookWhereTheyAre&) {
+void Driver::carry_out(const lifecycle::act::LookWhereTheyAre&) {
   status_.measure(os::Depth::stacks, [this](const status::NodeStatus& node) { endings_.note_places(node); });
 }
 
-void Driver::carry_out(const supervise::act::KillGroup& action) {
+void Driver::carry_out(const lifecycle::act::KillGroup& action) {
   endings_.note_kill(action.worker, action.signal, action.after);
   workers_.kill_group(action.worker);
 }
 
-void Driver::carry_out(const supervise::act::SignalDescendants& action) {
+void Driver::carry_out(const lifecycle::act::SignalDescendants& action) {
   if (action.after_success) workers_.tell_survivors();
   supervisor_.note_descendants(workers_.signal_descendants(action.signal));
 }
 
-void Driver::carry_out(const supervise::act::ReportFailure& action) {
+void Driver::carry_out(const lifecycle::act::ReportFailure& action) {
   const Attempt attempt = supervisor_.attempt();
-  endings_.when_described(action.worker, [this, attempt](const supervise::Failure& failure) {
+  endings_.when_described(action.worker, [this, attempt](const report::Failure& failure) {
     told_failure_ = failure.rank;
     link_.send_if_linked(rendezvous::AttemptFailed{attempt, failure});
   });
 }
 
-void Driver::carry_out(const supervise::act::ReportStuck& action) {
-  traced_ |= workers_.tell_stuck(action.worker, supervise::k_stuck_after).tracer != 0;
+void Driver::carry_out(const lifecycle::act::ReportStuck& action) {
+  traced_ |= workers_.tell_stuck(action.worker, lifecycle::k_stuck_after).tracer != 0;
 }
 
-void Driver::carry_out(const supervise::act::ReportLeftBehind&) {
-  workers_.tell_left_behind(supervise::k_sweep_limit * supervise::k_sweep_grace);
+void Driver::carry_out(const lifecycle::act::ReportLeftBehind&) {
+  workers_.tell_left_behind(lifecycle::k_sweep_limit * lifecycle::k_sweep_grace);
 }
 
-void Driver::carry_out(const supervise::act::ReportRequest& action) {
+void Driver::carry_out(const lifecycle::act::ReportRequest& action) {
   carry_out(life_.on_request(action.signal));
 }
 
-void Driver::carry_out(const supervise::act::ReportSuccess&) {
+void Driver::carry_out(const lifecycle::act::ReportSuccess&) {
   life_.note_succeeded();
   workers_.end_attempt();
   checkpoints_.when_settled([this, attempt = supervisor_.attempt()] {  // tells of the last step
@@ -460,7 +460,7 @@ void Driver::carry_out(const supervise::act::ReportSuccess&) {
   });
 }
 
-void Driver::carry_out(const supervise::act::ReportStopped&) { end_attempt(); }
+void Driver::carry_out(const lifecycle::act::ReportStopped&) { end_attempt(); }
 
 // Ends the attempt here, once the last words of those that failed are read.
 void Driver::end_attempt() {

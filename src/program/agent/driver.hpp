@@ -34,8 +34,8 @@
 #include "probes/grace_search.hpp"
 #include "profiling/profile_service.hpp"
 #include "streams/output_link.hpp"
-#include "supervise/agent_lifecycle.hpp"
-#include "supervise/supervisor.hpp"
+#include "lifecycle/agent_lifecycle.hpp"
+#include "lifecycle/supervisor.hpp"
 #include "traces/trace_looks.hpp"
 #include "workers/endings.hpp"
 #include "workers/worker_group.hpp"
@@ -99,7 +99,7 @@ class Driver {
   void watch_signals();
   void on_signal(const os::SignalEvent& event);
   void on_told_signal(const rendezvous::lifeline::Signal& signal);
-  void on_verdict(const supervise::SignalLedger::Verdict& verdict);
+  void on_verdict(const lifecycle::SignalLedger::Verdict& verdict);
   void stop_at_key();
   void ask_for_grace();
   void tell_early_kill() const;
@@ -107,40 +107,40 @@ class Driver {
   void on_status_asked(bool stacks);
   void show_hang(const status::Verdict& verdict);
 
-  supervise::AgentLifecycle::Workers workers_state() const;
-  void carry_out(const supervise::AgentLifecycle::Actions& actions);
-  void carry_out(const supervise::life::SayError& action);
-  void carry_out(const supervise::life::Say& action);
-  void carry_out(const supervise::life::TellFirstStop& action);
-  void carry_out(const supervise::life::StopWorkers& action);
-  void carry_out(const supervise::life::Judge& action);
-  void carry_out(const supervise::life::SendStopRequest& action);
-  void carry_out(const supervise::life::SendStopped& action);
-  void carry_out(const supervise::life::SendStuck& action);
-  void carry_out(const supervise::life::TakeOutputBack& action);
-  void carry_out(const supervise::life::AbandonWorkers& action);
-  void carry_out(const supervise::life::EndGathered& action);
-  void carry_out(const supervise::life::ReadOutput& action);
-  void carry_out(const supervise::life::WriteOutput& action);
-  void carry_out(const supervise::life::Rejoin& action);
-  void carry_out(const supervise::life::GiveUpOutput& action);
-  void carry_out(const supervise::life::Leave& action);
+  lifecycle::AgentLifecycle::Workers workers_state() const;
+  void carry_out(const lifecycle::AgentLifecycle::Actions& actions);
+  void carry_out(const lifecycle::life::SayError& action);
+  void carry_out(const lifecycle::life::Say& action);
+  void carry_out(const lifecycle::life::TellFirstStop& action);
+  void carry_out(const lifecycle::life::StopWorkers& action);
+  void carry_out(const lifecycle::life::Judge& action);
+  void carry_out(const lifecycle::life::SendStopRequest& action);
+  void carry_out(const lifecycle::life::SendStopped& action);
+  void carry_out(const lifecycle::life::SendStuck& action);
+  void carry_out(const lifecycle::life::TakeOutputBack& action);
+  void carry_out(const lifecycle::life::AbandonWorkers& action);
+  void carry_out(const lifecycle::life::EndGathered& action);
+  void carry_out(const lifecycle::life::ReadOutput& action);
+  void carry_out(const lifecycle::life::WriteOutput& action);
+  void carry_out(const lifecycle::life::Rejoin& action);
+  void carry_out(const lifecycle::life::GiveUpOutput& action);
+  void carry_out(const lifecycle::life::Leave& action);
   void part(std::optional<Milliseconds> limit);
   void end_after_coordinator();
   void decide();
   void decide_soon();
-  void carry_out(const supervise::act::Spawn& action);
-  void carry_out(const supervise::act::SignalWorker& action);
-  void carry_out(const supervise::act::ContinueWorker& action);
-  void carry_out(const supervise::act::LookWhereTheyAre& action);
-  void carry_out(const supervise::act::KillGroup& action);
-  void carry_out(const supervise::act::SignalDescendants& action);
-  void carry_out(const supervise::act::ReportFailure& action);
-  void carry_out(const supervise::act::ReportStuck& action);
-  void carry_out(const supervise::act::ReportLeftBehind& action);
-  void carry_out(const supervise::act::ReportRequest& action);
-  void carry_out(const supervise::act::ReportSuccess& action);
-  void carry_out(const supervise::act::ReportStopped& action);
+  void carry_out(const lifecycle::act::Spawn& action);
+  void carry_out(const lifecycle::act::SignalWorker& action);
+  void carry_out(const lifecycle::act::ContinueWorker& action);
+  void carry_out(const lifecycle::act::LookWhereTheyAre& action);
+  void carry_out(const lifecycle::act::KillGroup& action);
+  void carry_out(const lifecycle::act::SignalDescendants& action);
+  void carry_out(const lifecycle::act::ReportFailure& action);
+  void carry_out(const lifecycle::act::ReportStuck& action);
+  void carry_out(const lifecycle::act::ReportLeftBehind& action);
+  void carry_out(const lifecycle::act::ReportRequest& action);
+  void carry_out(const lifecycle::act::ReportSuccess& action);
+  void carry_out(const lifecycle::act::ReportStopped& action);
   void arm_timer();
   void end_attempt();
   void tell_unused_store();
@@ -156,7 +156,7 @@ class Driver {
   boost::asio::io_context context_;
   event_loop::SignalWatch signals_;
   boost::asio::steady_timer timer_;
-  supervise::Supervisor supervisor_;
+  lifecycle::Supervisor supervisor_;
   JobStore store_;
   LocalStore local_store_;
   workers::WorkerGroup workers_;
@@ -165,7 +165,7 @@ class Driver {
   workers::Endings endings_;
   boost::asio::steady_timer telling_timer_;  // limit for reporting a failure that came before the start
   boost::asio::steady_timer parting_timer_;  // wait at the end for the coordinator's process to exit first
-  supervise::AgentLifecycle life_;
+  lifecycle::AgentLifecycle life_;
   std::int64_t began_ = os::unix_milliseconds();
   StageKeeper stage_;
   std::optional<rendezvous::Start> held_start_;  // start held back until copies and checkpoints are there
@@ -187,7 +187,7 @@ class Driver {
   probes::GraceSearch grace_;
   std::optional<os::AnsweringChild> warm_up_;  // while others take part
 
-  std::vector<supervise::Hang> hangs_shown_;
+  std::vector<report::Hang> hangs_shown_;
   bool only_tells_;                         // this agent starts nothing and only reports its failure
   std::optional<std::string> stop_sender_;  // sender of the first stop signal, as in rendezvous::StopRequest
   int world_size_ = 0;                      // size of the world that this agent's store is for

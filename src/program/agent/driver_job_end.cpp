@@ -4,7 +4,7 @@
 #include "agent/driver.hpp"
 #include "console/log.hpp"
 #include "probes/launch_facts.hpp"
-#include "supervise/report.hpp"
+#include "report/report.hpp"
 
 namespace ddprun::agent {
 
@@ -45,8 +45,8 @@ void Driver::handle(const rendezvous::Warn& warn) {
 
 // Adds which ranks were running when a signal came, if it was the scheduler's or some had ended before.
 void Driver::explain_end(rendezvous::Finish& finish) const {
-  supervise::Cause& cause = finish.cause;
-  if (cause.kind != supervise::Cause::Kind::stopped_by_signal) return;
+  report::Cause& cause = finish.cause;
+  if (cause.kind != report::Cause::Kind::stopped_by_signal) return;
   const bool unexplained = cause.detail.empty();
   if (unexplained) cause.detail = probes::ask_why_job_ends(plans_.node->allocation);
   const int world_size = plans_.attempt->assignment.world_size;
@@ -54,7 +54,7 @@ void Driver::explain_end(rendezvous::Finish& finish) const {
   const bool some_had_ended = finish.victims.size() < static_cast<std::size_t>(world_size);
   const bool known = !finish.victims.empty() && world_size > 0;
   if (known && (by_scheduler || some_had_ended))
-    finish.remarks.push_back(supervise::describe_running(finish.victims, world_size));
+    finish.remarks.push_back(report::describe_running(finish.victims, world_size));
 }
 
 }  // namespace ddprun::agent

@@ -14,46 +14,46 @@ constexpr Milliseconds k_parting_limit{30000};  // a coordinator whose output ha
 
 }  // namespace
 
-void Driver::carry_out(const supervise::AgentLifecycle::Actions& actions) {
-  for (const supervise::LifeAction& action : actions)
+void Driver::carry_out(const lifecycle::AgentLifecycle::Actions& actions) {
+  for (const lifecycle::LifeAction& action : actions)
     std::visit([this](const auto& each) { carry_out(each); }, action);
 }
 
-void Driver::carry_out(const supervise::life::SayError& action) {
+void Driver::carry_out(const lifecycle::life::SayError& action) {
   console::say_error(action.what, action.hint);
 }
 
-void Driver::carry_out(const supervise::life::Say& action) { console::say(action.what); }
+void Driver::carry_out(const lifecycle::life::Say& action) { console::say(action.what); }
 
-void Driver::carry_out(const supervise::life::TellFirstStop&) { tell_early_kill(); }
+void Driver::carry_out(const lifecycle::life::TellFirstStop&) { tell_early_kill(); }
 
-void Driver::carry_out(const supervise::life::StopWorkers& action) {
+void Driver::carry_out(const lifecycle::life::StopWorkers& action) {
   warned_workers_.end();
   endings_.note_stop_in_sight(os::now());
   if (action.of_job) endings_.note_stop(os::now());
   supervisor_.note_stop(
       action.signal, action.hurry, os::now(),
-      action.undecided ? supervise::Supervisor::Delivery::undecided : supervise::Supervisor::Delivery::by_us);
+      action.undecided ? lifecycle::Supervisor::Delivery::undecided : lifecycle::Supervisor::Delivery::by_us);
   if (action.of_job) decide_soon();
 }
 
-void Driver::carry_out(const supervise::life::Judge& action) {
+void Driver::carry_out(const lifecycle::life::Judge& action) {
   signals_.judge(action.signal, action.way, action.maybe_tree);
 }
 
-void Driver::carry_out(const supervise::life::SendStopRequest& action) {
+void Driver::carry_out(const lifecycle::life::SendStopRequest& action) {
   link_.send(rendezvous::StopRequest{action.signal, plans_.node->host, action.whole_tree,
                                      stop_sender_.value_or(""), action.again});
   node_look_.give_up();
 }
 
-void Driver::carry_out(const supervise::life::SendStuck& action) {
+void Driver::carry_out(const lifecycle::life::SendStuck& action) {
   link_.send_if_linked(rendezvous::Stuck{action.attempt});
 }
 
-void Driver::carry_out(const supervise::life::SendStopped& action) {
-  std::vector<supervise::KilledRanks> killed = endings_.killed_ranks();
-  for (supervise::KilledRanks& each : killed) each.host = plans_.node->host;
+void Driver::carry_out(const lifecycle::life::SendStopped& action) {
+  std::vector<report::KilledRanks> killed = endings_.killed_ranks();
+  for (report::KilledRanks& each : killed) each.host = plans_.node->host;
   if (killed.size() > rendezvous::k_max_further_failures) killed.resize(rendezvous::k_max_further_failures);
   rendezvous::Stopped stopped{
       action.attempt,           endings_.further(told_failure_), endings_.stopped_ranks(),
@@ -77,39 +77,39 @@ void Driver::handle(const rendezvous::Look& look) {
 }
 
 // Writes output here again: the process that read it on another host has exited.
-void Driver::carry_out(const supervise::life::TakeOutputBack&) {
+void Driver::carry_out(const lifecycle::life::TakeOutputBack&) {
   if (output_link_.restore()) workers_.reopen_outputs();
 }
 
-void Driver::carry_out(const supervise::life::AbandonWorkers&) { workers_.abandon(); }
+void Driver::carry_out(const lifecycle::life::AbandonWorkers&) { workers_.abandon(); }
 
-void Driver::carry_out(const supervise::life::EndGathered& action) {
+void Driver::carry_out(const lifecycle::life::EndGathered& action) {
   workers_.end_gathered(action.patience, action.in_any_case);
 }
 
-void Driver::carry_out(const supervise::life::ReadOutput&) {
+void Driver::carry_out(const lifecycle::life::ReadOutput&) {
   workers_.when_read([this] { carry_out(life_.on_output_read()); });
 }
 
 // Waits for a reader (less, ^S) as long as it takes where there is no limit.
-void Driver::carry_out(const supervise::life::WriteOutput& action) {
+void Driver::carry_out(const lifecycle::life::WriteOutput& action) {
   workers_.when_drained(action.limit, [this, limit = action.limit] {
     files_.when_written(limit, [this] { carry_out(life_.on_output_written()); });
   });
 }
 
 // Posted, because rejoin() destroys the link whose callback we are in.
-void Driver::carry_out(const supervise::life::Rejoin&) {
+void Driver::carry_out(const lifecycle::life::Rejoin&) {
   node_look_.end();
   checkpoints_.when_settled([this] { boost::asio::post(context_, [this] { link_.rejoin(); }); });
 }
 
-void Driver::carry_out(const supervise::life::GiveUpOutput&) {
+void Driver::carry_out(const lifecycle::life::GiveUpOutput&) {
   output_link_.give_up();
   parting_timer_.cancel();
 }
 
-void Driver::carry_out(const supervise::life::Leave& action) {
+void Driver::carry_out(const lifecycle::life::Leave& action) {
   for (const std::string& loss : workers_.losses()) {
     console::say_error(loss);
     life_.note_loss();

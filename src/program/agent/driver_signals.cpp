@@ -10,15 +10,15 @@
 #include "os/clock.hpp"
 #include "os/terminal/terminal.hpp"
 #include "plan/open_mpi_settings.hpp"
-#include "supervise/report.hpp"
-#include "supervise/signal_ledger.hpp"
+#include "report/report.hpp"
+#include "lifecycle/signal_ledger.hpp"
 
 namespace ddprun::agent {
 
 void Driver::watch_signals() {
   event_loop::SignalWatch::Hooks hooks;
   hooks.on_signal = [this](const os::SignalEvent& event) { on_signal(event); };
-  hooks.on_verdict = [this](const supervise::SignalLedger::Verdict& verdict) { on_verdict(verdict); };
+  hooks.on_verdict = [this](const lifecycle::SignalLedger::Verdict& verdict) { on_verdict(verdict); };
   hooks.on_done = [this] { decide(); };
   signals_.start(std::move(hooks));
 }
@@ -32,16 +32,16 @@ void Driver::on_signal(const os::SignalEvent& event) {
     if (supervisor_.sweeping()) supervisor_.note_descendants(workers_.count_descendants());
   } else if (event_loop::is_stop_signal(event.number, plans_.node->options)) {
     if (!stop_sender_ && event.number == SIGINT && event.is_from_key())
-      console::say(supervise::describe_wait_after_key(plans_.node->options.shutdown_timeout.value));
+      console::say(report::describe_wait_after_key(plans_.node->options.shutdown_timeout.value));
     if (!stop_sender_) ask_for_grace();
     if (!stop_sender_) stop_sender_ = os::describe_sender(event);
     const bool by_person = event_loop::is_from_person(event, plans_.node->allocation.scheduler.value);
-    carry_out(life_.on_stop_signal(event.number, supervise::SignalWay::own, event.from_above, by_person,
+    carry_out(life_.on_stop_signal(event.number, lifecycle::SignalWay::own, event.from_above, by_person,
                                    os::now()));
   } else if (event.number == SIGTSTP && os::can_be_continued()) {
     stop_at_key();
   } else if (os::is_passed_on(event)) {
-    signals_.judge(event.number, supervise::SignalWay::own, event.from_above);
+    signals_.judge(event.number, lifecycle::SignalWay::own, event.from_above);
   }
 }
 
@@ -50,10 +50,10 @@ void Driver::on_told_signal(const rendezvous::lifeline::Signal& signal) {
   if (std::find(watched.begin(), watched.end(), signal.number) == watched.end()) return;
   if (signal.explained) life_.note_explained();
   if (event_loop::is_stop_signal(signal.number, plans_.node->options)) {
-    carry_out(life_.on_stop_signal(signal.number, supervise::SignalWay::front_end, signal.whole_tree,
+    carry_out(life_.on_stop_signal(signal.number, lifecycle::SignalWay::front_end, signal.whole_tree,
                                    signal.hurry, os::now()));
   } else if (signal.number != SIGCHLD) {
-    signals_.judge(signal.number, supervise::SignalWay::front_end, signal.whole_tree);
+    signals_.judge(signal.number, lifecycle::SignalWay::front_end, signal.whole_tree);
   }
   decide();
 }
@@ -71,7 +71,7 @@ void Driver::tell_early_kill() const {
   console::say_notice(plan::find_early_kill(snapshot_, plans_.node->options.shutdown_timeout.value));
 }
 
-void Driver::on_verdict(const supervise::SignalLedger::Verdict& verdict) {
+void Driver::on_verdict(const lifecycle::SignalLedger::Verdict& verdict) {
   if (verdict.number == SIGCONT) {
     workers_.note_continued();
     if (verdict.pass_on) workers_.continue_all();

@@ -12,7 +12,7 @@
 #include "os/process/warm_up.hpp"
 #include "plan/finalise.hpp"
 #include "rendezvous/waiting_text.hpp"
-#include "supervise/store_use.hpp"
+#include "lifecycle/store_use.hpp"
 
 namespace ddprun::agent {
 
@@ -109,7 +109,7 @@ void Driver::handle(const rendezvous::Standby& standby) {
   const bool is_cold = plans_.node->options.stage.paths.empty() &&
                        plans_.attempt->assignment.workers.empty() && !warm_up_ &&
                        !plans_.node->offered.empty();
-  if (!is_cold || !supervise::starts_python(plans_.node->offered.front().command)) return;
+  if (!is_cold || !lifecycle::starts_python(plans_.node->offered.front().command)) return;
   try {
     warm_up_ = os::start_warm_up(plans_.node->offered.front().command.front());
     workers_.spare(warm_up_->pid());

@@ -4,7 +4,7 @@
 
 #include "options/options.hpp"
 #include "os/clock.hpp"
-#include "supervise/outcome.hpp"
+#include "report/outcome.hpp"
 
 namespace ddprun::agent {
 
@@ -59,12 +59,12 @@ void EventRecorder::record_worker(events::EventKind kind, std::size_t worker) {
 void EventRecorder::record_exit(std::size_t worker, const ExitStatus& status) {
   if (!wanted()) return;
   events::Event event = event_of(events::EventKind::exit, worker);
-  supervise::Failure failure;
+  report::Failure failure;
   failure.rank = plans_.attempt->assignment.workers[worker].rank;
   failure.host = plans_.node->host;
   failure.program = plans_.attempt->planned[worker].command.front();
   failure.status = status;
-  event.what = supervise::describe(failure);
+  event.what = facts::describe(failure);
   if (status.kind == ExitStatus::Kind::exited) event.exit_code = status.value;
   if (status.kind == ExitStatus::Kind::signalled) event.signal = options::signal_name(status.value);
   record(std::move(event));

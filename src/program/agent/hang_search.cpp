@@ -6,7 +6,7 @@
 #include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "status/worker_signs.hpp"
-#include "supervise/store_use.hpp"
+#include "lifecycle/store_use.hpp"
 
 namespace ddprun::agent {
 
@@ -81,7 +81,7 @@ void HangSearch::tell_quiet(std::optional<Milliseconds> since) {
 void HangSearch::note_exit(std::size_t worker) {
   const auto& assignment = plans_.attempt->assignment;
   if (!attempt_ || exited_ || assignment.world_size < 2) return;
-  if (!supervise::starts_python(plans_.node->offered.front().command)) return;
+  if (!lifecycle::starts_python(plans_.node->offered.front().command)) return;
   exited_ = assignment.workers.at(worker).rank;
   const auto& barrier = plans_.node->options.hang.exit_barrier;
   const bool first = !barrier || barrier->value > k_early_exit;

@@ -47,12 +47,12 @@ void JobEndWatch::end() {
   query_.reset();
 }
 
-void JobEndWatch::carry_out(const supervise::EndWatch::Actions& actions) {
+void JobEndWatch::carry_out(const lifecycle::EndWatch::Actions& actions) {
   for (const auto& action : actions) std::visit([this](const auto& each) { carry_out(each); }, action);
   arm_timer();
 }
 
-void JobEndWatch::carry_out(const supervise::EndWatch::Ask&) {
+void JobEndWatch::carry_out(const lifecycle::EndWatch::Ask&) {
   const allocation::Allocation& allocation = plans_.node->allocation;
   if (allocation.job_id.value.empty())
     return boost::asio::post(context_, [this] { note_answer(std::nullopt); });
@@ -72,22 +72,22 @@ void JobEndWatch::carry_out(const supervise::EndWatch::Ask&) {
   }
 }
 
-void JobEndWatch::carry_out(const supervise::EndWatch::Know& action) {
+void JobEndWatch::carry_out(const lifecycle::EndWatch::Know& action) {
   console::say_detail("the job ends in " +
-                      supervise::describe_left(std::chrono::floor<Milliseconds>(action.end - os::now())));
+                      lifecycle::describe_left(std::chrono::floor<Milliseconds>(action.end - os::now())));
   hooks_.know(action.end);
 }
 
-void JobEndWatch::carry_out(const supervise::EndWatch::Warn& action) {
+void JobEndWatch::carry_out(const lifecycle::EndWatch::Warn& action) {
   const auto& signal = plans_.node->options.time_limit.signal;
   if (!signal) return;
   console::say(fmt::format("sending {} to all ranks: job {} ends in {} (its time limit)",
                            options::signal_name(signal->value.signal), plans_.node->allocation.job_id.value,
-                           supervise::describe_left(action.left)));
+                           lifecycle::describe_left(action.left)));
   hooks_.warn(signal->value.signal);
 }
 
-void JobEndWatch::carry_out(const supervise::EndWatch::SayUnknown&) {
+void JobEndWatch::carry_out(const lifecycle::EndWatch::SayUnknown&) {
   const options::TimeLimitOptions& options = plans_.node->options.time_limit;
   const std::string& option = options.signal ? options.signal->origin : options.min_attempt.origin;
   const std::string& job = plans_.node->allocation.job_id.value;

@@ -8,7 +8,7 @@
 
 #include "agent/plans.hpp"
 #include "probes/child_query.hpp"
-#include "supervise/end_watch.hpp"
+#include "lifecycle/end_watch.hpp"
 
 namespace ddprun::agent {
 
@@ -25,18 +25,18 @@ class JobEndWatch {
   bool warned() const { return watch_.warned(); }
 
  private:
-  void carry_out(const supervise::EndWatch::Actions& actions);
-  void carry_out(const supervise::EndWatch::Ask& action);
-  void carry_out(const supervise::EndWatch::Know& action);
-  void carry_out(const supervise::EndWatch::Warn& action);
-  void carry_out(const supervise::EndWatch::SayUnknown& action);
+  void carry_out(const lifecycle::EndWatch::Actions& actions);
+  void carry_out(const lifecycle::EndWatch::Ask& action);
+  void carry_out(const lifecycle::EndWatch::Know& action);
+  void carry_out(const lifecycle::EndWatch::Warn& action);
+  void carry_out(const lifecycle::EndWatch::SayUnknown& action);
   void note_answer(std::optional<Milliseconds> left);
   void arm_timer();
 
   boost::asio::io_context& context_;
   const Plans& plans_;
   Hooks hooks_;
-  supervise::EndWatch watch_;
+  lifecycle::EndWatch watch_;
   boost::asio::steady_timer timer_;
   std::unique_ptr<probes::ChildQuery> query_;  // under way
 };

@@ -1,23 +1,23 @@
 #include "agent/job_report.hpp"
 
 #include "os/clock.hpp"
-#include "supervise/report.hpp"
+#include "report/report.hpp"
 
 namespace ddprun::agent {
 
 namespace {
 
 // Reports whether the failure is a check's finding, which has been printed already.
-bool found_by_check(const supervise::Cause& cause, const options::Options& options) {
-  return options.check.wanted && cause.kind == supervise::Cause::Kind::worker_failed &&
-         supervise::exit_code_of(cause.failure.status) == 1;
+bool found_by_check(const report::Cause& cause, const options::Options& options) {
+  return options.check.wanted && cause.kind == report::Cause::Kind::worker_failed &&
+         report::exit_code_of(cause.failure.status) == 1;
 }
 
 }  // namespace
 
 std::string render_report_json(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                                const Requeue& requeue) {
-  supervise::JobEnd end{
+  report::JobEnd end{
       finish.cause,    finish.others, finish.victims, finish.remarks, plans.node->run_id.value,
       plans.node->host};
   end.world_size = plans.attempt->assignment.world_size;
@@ -32,7 +32,7 @@ std::string render_report_json(const rendezvous::Finish& finish, const Plans& pl
   end.ended = os::unix_milliseconds();
   end.scheduler_restarts = requeue.restarts();
   end.requeuing = requeue.state();
-  return supervise::render_report_json(end);
+  return report::render_report_json(end);
 }
 
 void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
@@ -45,24 +45,24 @@ std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std
                        const Requeue& requeue, JobFiles& files) {
   write_report(finish, plans, began, requeue, files);
   if (found_by_check(finish.cause, plans.node->options)) return {};
-  std::string text = supervise::render_report(finish.cause, finish.restarts);
+  std::string text = report::render_report(finish.cause, finish.restarts);
   if (!text.empty()) text.pop_back();
-  const bool signalled = finish.cause.kind == supervise::Cause::Kind::stopped_by_signal;
-  text += supervise::render_others(finish.others, signalled ? std::vector<int>() : finish.victims);
-  for (const supervise::KilledRanks& each : finish.killed) text += "\n  " + supervise::describe(each);
-  text += supervise::render_restarts(finish.restarts, finish.cause);
+  const bool signalled = finish.cause.kind == report::Cause::Kind::stopped_by_signal;
+  text += report::render_others(finish.others, signalled ? std::vector<int>() : finish.victims);
+  for (const report::KilledRanks& each : finish.killed) text += "\n  " + facts::describe(each);
+  text += report::render_restarts(finish.restarts, finish.cause);
   if (!text.empty()) {
-    for (const supervise::Hang& hang : finish.hangs) text += "\n  " + supervise::describe(hang);
+    for (const report::Hang& hang : finish.hangs) text += "\n  " + facts::describe(hang);
   }
   for (const std::string& remark : finish.remarks) text += "\n  " + remark;
   if (!finish.cause.hint.empty()) text += "\nhint: " + finish.cause.hint;
   return text;
 }
 
-void tell_outer_launcher(const supervise::Cause& cause, JobFiles& files) {
-  using Kind = supervise::Cause::Kind;
+void tell_outer_launcher(const report::Cause& cause, JobFiles& files) {
+  using Kind = report::Cause::Kind;
   if (cause.kind == Kind::success || cause.kind == Kind::stopped_by_signal) return;
-  files.write(JobFiles::Kind::error_file, supervise::render_error_file(cause));
+  files.write(JobFiles::Kind::error_file, report::render_error_file(cause));
 }
 
 }  // namespace ddprun::agent

@@ -22,6 +22,6 @@ std::string render_report_json(const rendezvous::Finish& finish, const Plans& pl
 void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                   const Requeue& requeue, JobFiles& files);
 // Writes the root cause for torchrun around ddprun, in its own format.
-void tell_outer_launcher(const supervise::Cause& cause, JobFiles& files);
+void tell_outer_launcher(const report::Cause& cause, JobFiles& files);
 
 }  // namespace ddprun::agent

@@ -21,7 +21,7 @@
 #include "rendezvous/codec.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "rendezvous/launch_key.hpp"
-#include "supervise/store_use.hpp"
+#include "lifecycle/store_use.hpp"
 #include "version_number.hpp"
 
 namespace ddprun::agent {
@@ -212,7 +212,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.coordinator.record = records;
   settings.coordinator.live = snapshot.host.stderr_is_terminal;
   settings.coordinator.connects = node.options.store == options::StoreHost::agent && !node.offered.empty() &&
-                                  supervise::starts_python(node.offered.front().command);
+                                  lifecycle::starts_python(node.offered.front().command);
   if (node.options.store == options::StoreHost::agent && settings.announcement.relay_port > 0)
     settings.coordinator.store_fan_out = node.options.store_tree.fan_out;
   settings.coordinator.hang = node.options.hang;

@@ -11,7 +11,7 @@
 #include "os/find_program.hpp"
 #include "os/process/ask_program.hpp"
 #include "probes/launch_facts.hpp"
-#include "supervise/requeue.hpp"
+#include "lifecycle/requeue.hpp"
 
 namespace ddprun::agent {
 
@@ -39,14 +39,14 @@ void Requeue::decide(const rendezvous::Finish& finish, const Plans& plans, bool 
   const auto shown = probes::ask_for_job(allocation);
   job_ = shown ? shown->name : allocation.job_id.value;
   if (shown) restarts_ = shown->restarts.value_or(restarts_);
-  supervise::RequeueFacts facts;
+  lifecycle::RequeueFacts facts;
   facts.scheduler = allocation.scheduler.value;
   facts.job = job_;
   facts.shown = shown.has_value();
   facts.restarts = restarts_;
   facts.warned = warned;
   facts.at_time_limit = allocation::names_time_limit(finish.cause.detail);
-  const supervise::RequeueDecision decision = supervise::decide_requeue(options, finish.cause, facts);
+  const lifecycle::RequeueDecision decision = lifecycle::decide_requeue(options, finish.cause, facts);
   if (decision.what.empty()) return;
   state_ = {decision.ask, decision.what, {}};
   hint_ = decision.hint;
@@ -58,11 +58,11 @@ void Requeue::ask(const Plans& plans, std::int64_t began, JobFiles& files) {
   if (!state_->asked) return console::say_error(state_->what, hint_);
   console::say(state_->what);
   const allocation::Allocation& allocation = plans.node->allocation;
-  const auto words = supervise::requeue_command(allocation.scheduler.value, job_);
+  const auto words = lifecycle::requeue_command(allocation.scheduler.value, job_);
   state_->refusal = run_program(words);
   if (state_->refusal.empty()) return;
   console::say_error(fmt::format("job {} is not requeued: {}", job_, state_->refusal),
-                     supervise::requeue_hint(allocation.scheduler.value));
+                     lifecycle::requeue_hint(allocation.scheduler.value));
   write_report(*finish_, plans, began, *this, files);
 }
 

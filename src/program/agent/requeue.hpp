@@ -7,7 +7,7 @@
 #include "agent/job_files.hpp"
 #include "agent/plans.hpp"
 #include "rendezvous/message.hpp"
-#include "supervise/report.hpp"
+#include "report/report.hpp"
 
 namespace ddprun::agent {
 
@@ -16,14 +16,14 @@ class Requeue {
   // Decides before the report. `warned`: the workers had the signal of --signal-before-end.
   void decide(const rendezvous::Finish& finish, const Plans& plans, bool warned);
   // Returns what the report says of it; nullopt if nothing is to be done.
-  const std::optional<supervise::Requeuing>& state() const { return state_; }
+  const std::optional<report::Requeuing>& state() const { return state_; }
   int restarts() const { return restarts_; }  // number of times that the scheduler had started the job before
   // Asks the scheduler once all is written, since it ends the job at once. Shows what it does; waits for the
   // answer, ten seconds at most, and corrects the file of --report if it is a refusal.
   void ask(const Plans& plans, std::int64_t began, JobFiles& files);
 
  private:
-  std::optional<supervise::Requeuing> state_;
+  std::optional<report::Requeuing> state_;
   std::string hint_;
   std::string job_;  // its name for the scheduler
   int restarts_ = 0;

@@ -115,17 +115,17 @@ void StandbyKeeper::note_modules(const std::vector<std::vector<std::string>>& mo
   plan_.note_modules(counts);
   for (const std::size_t worker : plan_.overdue(os::now())) {
     give_up(worker,
-            "its imports took longer than " + describe_duration(supervise::StandbyPlan::k_longest_import));
+            "its imports took longer than " + describe_duration(lifecycle::StandbyPlan::k_longest_import));
   }
   tell_others();
   prepare();
 }
 
 void StandbyKeeper::prepare() {
-  for (const supervise::StandbyPlan::Prepare& due : plan_.take_due(os::now())) prepare(due);
+  for (const lifecycle::StandbyPlan::Prepare& due : plan_.take_due(os::now())) prepare(due);
 }
 
-void StandbyKeeper::prepare(const supervise::StandbyPlan::Prepare& due) {
+void StandbyKeeper::prepare(const lifecycle::StandbyPlan::Prepare& due) {
   try {
     if (due.anew) {
       if (!has_memory(due.worker)) return;

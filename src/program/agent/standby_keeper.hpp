@@ -15,7 +15,7 @@
 #include "plan/launch_plan.hpp"
 #include "probes/child_query.hpp"
 #include "rendezvous/message.hpp"
-#include "supervise/standby_plan.hpp"
+#include "lifecycle/standby_plan.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::agent {
@@ -41,7 +41,7 @@ class StandbyKeeper {
   void look();
   void note_modules(const std::vector<std::vector<std::string>>& modules);
   void prepare();
-  void prepare(const supervise::StandbyPlan::Prepare& due);
+  void prepare(const lifecycle::StandbyPlan::Prepare& due);
   bool has_memory(std::size_t worker);
   void tell_others();
   void begin(std::size_t workers);
@@ -55,7 +55,7 @@ class StandbyKeeper {
   plan::LaunchPlan expected_;
   workers::WorkerGroup& workers_;
   Tell tell_;
-  supervise::StandbyPlan plan_;
+  lifecycle::StandbyPlan plan_;
   boost::asio::steady_timer timer_;
   std::unique_ptr<probes::ChildQuery> query_;      // in progress
   std::vector<std::vector<std::string>> modules_;  // longest list of each worker so far

@@ -14,7 +14,7 @@ namespace ddprun::agent {
 
 namespace {
 
-constexpr std::size_t k_most_verdict = 4 * supervise::k_most_check_output;  // escaped as JSON
+constexpr std::size_t k_most_verdict = 4 * lifecycle::k_most_check_output;  // escaped as JSON
 constexpr std::size_t k_most_words = 4096;
 
 void say_problem(const std::string& problem) {
@@ -27,7 +27,7 @@ void CommandLook::begin(const rendezvous::Stop& stop, bool failed_here) {
   const plan::NodeProposal& node = *plans_.node;
   if (query_ || !probes::has_own_check(node) || !(stop.again || failed_here)) return;
   finding_.reset();
-  question_ = {failed_here ? supervise::CheckFor::failure : supervise::CheckFor::restart, stop.attempt,
+  question_ = {failed_here ? lifecycle::CheckFor::failure : lifecycle::CheckFor::restart, stop.attempt,
                stop.failure};
   try {
     query_ = std::make_unique<probes::ChildQuery>(
@@ -41,18 +41,18 @@ void CommandLook::begin(const rendezvous::Stop& stop, bool failed_here) {
   }
 }
 
-void CommandLook::note(const supervise::CommandVerdict& verdict) {
+void CommandLook::note(const lifecycle::CommandVerdict& verdict) {
   query_.reset();
   const std::string& host = plans_.node->host;
-  if (question_.why == supervise::CheckFor::failure) keep(verdict.output);
-  if (verdict.fitness == supervise::Fitness::unknown && !std::exchange(warned_, true))
-    console::say_notice(supervise::describe_broken(verdict, host), supervise::k_broken_hint);
-  if (verdict.fitness == supervise::Fitness::unfit) {
+  if (question_.why == lifecycle::CheckFor::failure) keep(verdict.output);
+  if (verdict.fitness == lifecycle::Fitness::unknown && !std::exchange(warned_, true))
+    console::say_notice(lifecycle::describe_broken(verdict, host), lifecycle::k_broken_hint);
+  if (verdict.fitness == lifecycle::Fitness::unfit) {
     finding_ = check::Finding{check::Mark::error,
                               plans_.node->options.check.command.origin,
                               {host},
                               verdict.what,
-                              supervise::k_unfit_hint};
+                              lifecycle::k_unfit_hint};
   }
   settle();
 }
@@ -98,7 +98,7 @@ std::string OnFailure::run(const std::string& event, const std::string& report) 
   if (end.status && end.status->success()) return {};
   return fmt::format(
       "{} on {}: {}", command.origin, plans_.node->host,
-      supervise::describe_ending(command.value.front(), end.status, end.output, k_on_failure_limit));
+      lifecycle::describe_ending(command.value.front(), end.status, end.output, k_on_failure_limit));
 }
 
 void OnFailure::attempt_failed(const std::string& report) {

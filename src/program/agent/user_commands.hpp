@@ -38,7 +38,7 @@ class CommandLook {
   void end();
 
  private:
-  void note(const supervise::CommandVerdict& verdict);
+  void note(const lifecycle::CommandVerdict& verdict);
   void keep(const std::string& output) const;
   void settle();
 

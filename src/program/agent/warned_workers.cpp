@@ -9,11 +9,11 @@
 #include "options/options.hpp"
 #include "os/clock.hpp"
 #include "os/read_file.hpp"
-#include "supervise/report.hpp"
+#include "report/report.hpp"
 
 namespace ddprun::agent {
 
-using supervise::PendingWarning;
+using lifecycle::PendingWarning;
 
 WarnedWorkers::WarnedWorkers(boost::asio::io_context& context, const Plans& plans,
                              workers::WorkerGroup& workers, Hooks hooks)
@@ -33,7 +33,7 @@ void WarnedWorkers::end() {
 PendingWarning::Worker WarnedWorkers::state_of(std::size_t worker) const {
   if (!hooks_.runs(worker)) return PendingWarning::Worker::gone;
   const std::string path = fmt::format("/proc/{}/status", workers_.pid(worker));
-  const bool handles = supervise::handles_signal(os::try_read_file(path).value_or(""), signal_);
+  const bool handles = lifecycle::handles_signal(os::try_read_file(path).value_or(""), signal_);
   return handles ? PendingWarning::Worker::ready : PendingWarning::Worker::deaf;
 }
 
@@ -52,7 +52,7 @@ void WarnedWorkers::tell_deaf(const std::vector<std::size_t>& workers) const {
   for (const std::size_t worker : workers) ranks.push_back(plans_.attempt->planned[worker].rank.value);
   const std::string signal = options::signal_name(signal_);
   console::say_notice(
-      fmt::format("{} on {} cannot be sent {}: {}", supervise::name_ranks(ranks), plans_.node->host, signal,
+      fmt::format("{} on {} cannot be sent {}: {}", report::name_ranks(ranks), plans_.node->host, signal,
                   ranks.size() == 1 ? "its main process does not handle it"
                                     : "their main processes do not handle it"),
       "set a handler in the training script, and start Python by exec in a shell script");

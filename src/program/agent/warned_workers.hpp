@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agent/plans.hpp"
-#include "supervise/pending_warning.hpp"
+#include "lifecycle/pending_warning.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::agent {
@@ -27,14 +27,14 @@ class WarnedWorkers {
 
  private:
   void look();
-  supervise::PendingWarning::Worker state_of(std::size_t worker) const;
+  lifecycle::PendingWarning::Worker state_of(std::size_t worker) const;
   void tell_deaf(const std::vector<std::size_t>& workers) const;
 
   const Plans& plans_;
   workers::WorkerGroup& workers_;
   Hooks hooks_;
   boost::asio::steady_timer timer_;
-  supervise::PendingWarning pending_;
+  lifecycle::PendingWarning pending_;
   int signal_ = 0;
 };
 

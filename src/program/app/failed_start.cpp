@@ -20,7 +20,7 @@
 #include "plan/propose.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "selflaunch/remote_launcher.hpp"
-#include "supervise/report.hpp"
+#include "report/report.hpp"
 
 namespace ddprun::app {
 
@@ -106,9 +106,9 @@ void tell_outer_launcher(const facts::Snapshot& snapshot, const Error& error) no
   try {
     const auto path = facts::find_variable(snapshot, "TORCHELASTIC_ERROR_FILE");
     if (!path || path->empty()) return;
-    const supervise::Cause cause{
-        supervise::Cause::Kind::launcher_failed, {}, 0, {}, error.what(), error.hint()};
-    const std::string why = os::replace_file(*path, supervise::render_error_file(cause));
+    const report::Cause cause{
+        report::Cause::Kind::launcher_failed, {}, 0, {}, error.what(), error.hint()};
+    const std::string why = os::replace_file(*path, report::render_error_file(cause));
     if (!why.empty())
       console::say_detail(fmt::format("cannot write TORCHELASTIC_ERROR_FILE {}: {}", printable(*path), why));
   } catch (const std::exception& problem) {

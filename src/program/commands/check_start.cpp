@@ -40,13 +40,13 @@ bool can_be_left_out(const plan::NodeProposal& node) {
 }
 
 // Returns whether it is a verdict.
-bool heed(const supervise::CommandVerdict& verdict, const plan::NodeProposal& node) {
-  if (verdict.fitness == supervise::Fitness::unknown)
-    console::say_notice(supervise::describe_broken(verdict, node.host), supervise::k_broken_hint);
-  if (verdict.fitness != supervise::Fitness::unfit) return verdict.fitness != supervise::Fitness::unknown;
+bool heed(const lifecycle::CommandVerdict& verdict, const plan::NodeProposal& node) {
+  if (verdict.fitness == lifecycle::Fitness::unknown)
+    console::say_notice(lifecycle::describe_broken(verdict, node.host), lifecycle::k_broken_hint);
+  if (verdict.fitness != lifecycle::Fitness::unfit) return verdict.fitness != lifecycle::Fitness::unknown;
   console::say_notice(probes::exclude_node(node));
   throw Error(fmt::format("{} on {}: {}", node.options.check.command.origin, node.host, verdict.what),
-              supervise::k_unfit_hint, can_be_left_out(node) ? k_exit_own_failure : k_exit_unfit);
+              lifecycle::k_unfit_hint, can_be_left_out(node) ? k_exit_own_failure : k_exit_unfit);
 }
 
 void heed(const std::vector<check::Finding>& findings, const plan::NodeProposal& node) {

@@ -55,7 +55,7 @@ void SignalWatch::wait_for_canary() {
   });
 }
 
-void SignalWatch::judge(int number, supervise::SignalWay way, bool maybe_tree) {
+void SignalWatch::judge(int number, lifecycle::SignalWay way, bool maybe_tree) {
   ledger_.note_signal(number, way, maybe_tree, os::now());
   boost::asio::post(context_, [this] { settle(); });
 }

@@ -9,7 +9,7 @@
 
 #include "os/process/signal_canary.hpp"
 #include "os/process/signals.hpp"
-#include "supervise/signal_ledger.hpp"
+#include "lifecycle/signal_ledger.hpp"
 
 namespace ddprun::event_loop {
 
@@ -17,7 +17,7 @@ class SignalWatch {
  public:
   struct Hooks {
     std::function<void(const os::SignalEvent& event)> on_signal;
-    std::function<void(const supervise::SignalLedger::Verdict& verdict)> on_verdict;
+    std::function<void(const lifecycle::SignalLedger::Verdict& verdict)> on_verdict;
     std::function<void()> on_done;  // called after one or several of these
   };
 
@@ -26,7 +26,7 @@ class SignalWatch {
 
   void start(Hooks hooks);
   // Asks for a verdict, which follows soon but not before this returns (SignalLedger::note_signal).
-  void judge(int number, supervise::SignalWay way, bool maybe_tree);
+  void judge(int number, lifecycle::SignalWay way, bool maybe_tree);
   void note_worker();             // one was made
   void note_reached(int number);  // the workers have this one, whatever is told of it
 
@@ -45,7 +45,7 @@ class SignalWatch {
   boost::asio::posix::stream_descriptor source_watch_;
   boost::asio::posix::stream_descriptor canary_watch_;
   boost::asio::steady_timer timer_;
-  supervise::SignalLedger ledger_;
+  lifecycle::SignalLedger ledger_;
   Hooks hooks_;
   int looks_at_busy_canary_ = 0;
 };

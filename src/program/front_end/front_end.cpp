@@ -21,7 +21,7 @@
 #include "peers/own_addresses.hpp"
 #include "plan/worker_env.hpp"
 #include "site/site.hpp"
-#include "supervise/report.hpp"
+#include "report/report.hpp"
 
 namespace ddprun::front_end {
 
@@ -202,7 +202,7 @@ int FrontEnd::run() {
 void FrontEnd::watch_signals() {
   event_loop::SignalWatch::Hooks hooks;
   hooks.on_signal = [this](const os::SignalEvent& event) { on_signal(event); };
-  hooks.on_verdict = [this](const supervise::SignalLedger::Verdict& verdict) {
+  hooks.on_verdict = [this](const lifecycle::SignalLedger::Verdict& verdict) {
     carry_out(launch_.on_verdict(verdict, os::now()));
   };
   hooks.on_done = [] {};
@@ -212,7 +212,7 @@ void FrontEnd::watch_signals() {
 void FrontEnd::on_signal(const os::SignalEvent& event) {
   if (event.number == SIGCHLD) return group_.look_for_ends();
   if (event.number == SIGINT && event.is_from_key() && !std::exchange(key_told_, true))
-    console::say(supervise::describe_wait_after_key(options_.shutdown_timeout.value));
+    console::say(report::describe_wait_after_key(options_.shutdown_timeout.value));
   if (event_loop::is_stop_signal(event.number, options_)) {
     grace_.begin(plan_.allocation, options_.shutdown_timeout,
                  {[this](Milliseconds grace) { carry_out(launch_.on_grace(grace, os::now())); }});
@@ -256,7 +256,7 @@ void FrontEnd::carry_out(const selflaunch::SignalRemoteLauncher& action) {
 void FrontEnd::carry_out(const selflaunch::SignalAgents& action) { server_.signal_all(action.signal); }
 
 void FrontEnd::carry_out(const selflaunch::Judge& action) {
-  signals_.judge(action.number, supervise::SignalWay::own, action.from_above);
+  signals_.judge(action.number, lifecycle::SignalWay::own, action.from_above);
 }
 
 void FrontEnd::carry_out(const selflaunch::Say& action) {

@@ -27,8 +27,8 @@ constexpr Milliseconds k_pipe_grace{250};
 
 struct RemoteLauncherGroup::RemoteLauncher {
   std::optional<os::Child> child;
-  std::optional<supervise::StreamId> output;
-  std::optional<supervise::StreamId> error;
+  std::optional<output::StreamId> output;
+  std::optional<output::StreamId> error;
   std::unique_ptr<boost::asio::posix::stream_descriptor> input;
   std::string text;
   bool ended = false;

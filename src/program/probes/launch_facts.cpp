@@ -22,7 +22,7 @@
 #include "placement/devices.hpp"
 #include "plan/network_order.hpp"
 #include "plan/worker_count.hpp"
-#include "supervise/store_use.hpp"
+#include "lifecycle/store_use.hpp"
 
 namespace ddprun::probes {
 
@@ -151,7 +151,7 @@ std::string ask_why_job_ends(const allocation::Allocation& allocation) {
 facts::PythonFacts python_of_workers(const plan::NodeProposal& node, const facts::Snapshot& snapshot) {
   if (node.offered.empty()) return {};
   const std::vector<std::string>& command = node.offered.front().command;
-  if (!supervise::starts_python(command)) return {};
+  if (!lifecycle::starts_python(command)) return {};
   const auto program = snapshot.programs.find(command.front());
   const bool found = program != snapshot.programs.end() && !program->second.path.empty();
   return os::capture_python(found ? program->second.path : command.front(), snapshot.environment);

@@ -7,15 +7,15 @@
 #include "check/host_record.hpp"
 #include "facts/snapshot.hpp"
 #include "plan/node_proposal.hpp"
-#include "supervise/check_command.hpp"
+#include "lifecycle/check_command.hpp"
 
 namespace ddprun::probes {
 
 // Question to the command: why it is asked, and what has failed.
 struct CheckQuestion {
-  supervise::CheckFor why = supervise::CheckFor::start;
+  lifecycle::CheckFor why = lifecycle::CheckFor::start;
   Attempt attempt{};
-  std::optional<supervise::Failure> failure{};
+  std::optional<report::Failure> failure{};
 };
 
 // Look at this node before the first attempt.
@@ -34,7 +34,7 @@ inline bool has_own_check(const plan::NodeProposal& node) {
 std::string ask_own_check(const plan::NodeProposal& node, const facts::Snapshot& snapshot,
                           const CheckQuestion& question);
 // Without an answer the check is broken.
-supervise::CommandVerdict read_verdict(const std::string& answer);
+lifecycle::CommandVerdict read_verdict(const std::string& answer);
 
 // For the child, beyond --check-timeout: a command that is killed takes a moment to end.
 inline constexpr Milliseconds k_own_check_margin{2000};

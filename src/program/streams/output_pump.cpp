@@ -32,7 +32,7 @@ bool knows_escapes(int output) {
   return os::is_terminal(output) && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
 }
 
-supervise::LineMerger::Settings complete(supervise::LineMerger::Settings settings, int output) {
+output::LineMerger::Settings complete(output::LineMerger::Settings settings, int output) {
   settings.terminal = knows_escapes(output);
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   settings.wall_clock = std::chrono::duration_cast<Milliseconds>(since_1970 - os::now().time_since_epoch());
@@ -45,10 +45,10 @@ struct OutputPump::Source {
   Source(asio::io_context& context, int descriptor, std::size_t remembered)
       : reader(context, descriptor), grace_timer(context), tail(remembered) {}
 
-  supervise::StreamId id;
+  output::StreamId id;
   asio::posix::stream_descriptor reader;
   asio::steady_timer grace_timer;
-  supervise::LineTail tail;
+  output::LineTail tail;
   StreamTreatment treatment;
   std::optional<output::LineRate> rate;
   bool waiting = false;  // waits for something to read
@@ -59,7 +59,7 @@ struct OutputPump::Source {
   std::vector<std::function<void()>> due;  // calls for when its last lines are known
 };
 
-OutputPump::OutputPump(asio::io_context& context, int output, const supervise::LineMerger::Settings& settings)
+OutputPump::OutputPump(asio::io_context& context, int output, const output::LineMerger::Settings& settings)
     : context_(context),
       sink_(output),
       sink_watch_(context),
@@ -71,7 +71,7 @@ OutputPump::OutputPump(asio::io_context& context, int output, const supervise::L
   if (sink_.watch()) sink_watch_.assign(os::duplicate(sink_.watch().get()).release());
 }
 
-supervise::StreamId OutputPump::add(os::Fd reader, bool interactive, std::size_t remembered,
+output::StreamId OutputPump::add(os::Fd reader, bool interactive, std::size_t remembered,
                                     StreamTreatment treatment, std::string_view begun) {
   // The pipe is ours alone, so it may be non-blocking; the worker's end is another open file and stays as it
   // is.
@@ -93,7 +93,7 @@ supervise::StreamId OutputPump::add(os::Fd reader, bool interactive, std::size_t
   return source->id;
 }
 
-void OutputPump::finish(supervise::StreamId stream, Milliseconds grace, std::function<void()> known) {
+void OutputPump::finish(output::StreamId stream, Milliseconds grace, std::function<void()> known) {
   const auto found = sources_.find(stream);
   if (found == sources_.end()) {
     asio::post(context_, std::move(known));
@@ -104,13 +104,13 @@ void OutputPump::finish(supervise::StreamId stream, Milliseconds grace, std::fun
   wait_for_grace(source, grace);
 }
 
-void OutputPump::close(supervise::StreamId stream, Milliseconds grace, std::function<void()> closed) {
+void OutputPump::close(output::StreamId stream, Milliseconds grace, std::function<void()> closed) {
   if (const auto found = sources_.find(stream); found != sources_.end()) found->second->closing = true;
   finish(
       stream, grace, closed ? std::move(closed) : [] {});
 }
 
-void OutputPump::forget(supervise::StreamId stream) {
+void OutputPump::forget(output::StreamId stream) {
   const auto found = sources_.find(stream);
   if (found == sources_.end()) return;
   found->second->forgotten = true;
@@ -160,7 +160,7 @@ void OutputPump::when_drained(std::optional<Milliseconds> limit, std::function<v
   check_ended();
 }
 
-std::vector<std::string> OutputPump::last_lines(supervise::StreamId stream) const {
+std::vector<std::string> OutputPump::last_lines(output::StreamId stream) const {
   const auto found = sources_.find(stream);
   return found == sources_.end() ? std::vector<std::string>() : found->second->tail.lines();
 }
@@ -177,7 +177,7 @@ std::string OutputPump::why_incomplete() const {
   return {};
 }
 
-std::optional<TimePoint> OutputPump::last_read(supervise::StreamId stream) const {
+std::optional<TimePoint> OutputPump::last_read(output::StreamId stream) const {
   const auto found = sources_.find(stream);
   if (found == sources_.end() || !found->second->heard) return std::nullopt;
   return found->second->last_read;
@@ -273,7 +273,7 @@ void OutputPump::fold(const Source& source, std::string_view text) {
 void OutputPump::pass_on_folded() {
   const TimePoint time = os::now();
   const auto pass_on = [&](const output::LineFolder::Piece& piece, const auto& describe) {
-    const supervise::StreamId stream{piece.stream};
+    const output::StreamId stream{piece.stream};
     if (piece.ended) {
       merger_.close(stream, time);
     } else if (piece.ranks.empty() && piece.hosts.empty()) {

@@ -30,8 +30,8 @@
 #include "output/copy_folder.hpp"
 #include "output/line_folder.hpp"
 #include "output/line_rate.hpp"
-#include "supervise/line_merger.hpp"
-#include "supervise/line_tail.hpp"
+#include "output/line_merger.hpp"
+#include "output/line_tail.hpp"
 
 namespace ddprun::streams {
 
@@ -53,22 +53,22 @@ class OutputPump {
  public:
   // Makes a pump. `output`: 1 or 2; its open file's flags are left as they are.
   OutputPump(boost::asio::io_context& context, int output,
-             const supervise::LineMerger::Settings& settings = {});
+             const output::LineMerger::Settings& settings = {});
 
   // Adds the read end of a worker's pipe. `interactive`: unfinished lines (prompts) are shown too.
   // `remembered`: how many of its last_lines() are kept. `begun`: what was read of it already.
-  supervise::StreamId add(os::Fd reader, bool interactive = false,
-                          std::size_t remembered = supervise::LineTail::k_lines,
+  output::StreamId add(os::Fd reader, bool interactive = false,
+                          std::size_t remembered = output::LineTail::k_lines,
                           StreamTreatment treatment = {}, std::string_view begun = {});
   // Finishes the stream of a worker that has ended. `known` is called once its last_lines() are: at the end
   // of the pipe, or after `grace` when a descendant of the worker keeps it open, whether or not anything can
   // be written. The stream stays, for the descendants, until it ends or is closed.
-  void finish(supervise::StreamId stream, Milliseconds grace, std::function<void()> known);
+  void finish(output::StreamId stream, Milliseconds grace, std::function<void()> known);
   // Closes a stream that has no writer any more whose output counts: it ends with its pipe, or after `grace`
   // with what is in the pipe then. `closed` is called afterwards, and those of finish() before it.
-  void close(supervise::StreamId stream, Milliseconds grace, std::function<void()> closed = {});
+  void close(output::StreamId stream, Milliseconds grace, std::function<void()> closed = {});
   // Forgets a stream whose last_lines() are not needed any more; calls that are due come first.
-  void forget(supervise::StreamId stream);
+  void forget(output::StreamId stream);
   // Ends the streams that are still open, with what is in them, once nothing has come for `patience` and
   // nothing waits for the reader of our output; `in_any_case`: after that time.
   void end_silent(Milliseconds patience, bool in_any_case);
@@ -84,16 +84,16 @@ class OutputPump {
   // Without a limit it waits for the reader as long as that takes.
   void when_drained(std::optional<Milliseconds> limit, std::function<void(bool complete)> handler);
 
-  std::vector<std::string> last_lines(supervise::StreamId stream) const;  // empty when forgotten
+  std::vector<std::string> last_lines(output::StreamId stream) const;  // empty when forgotten
   // Streams that are open or whose last_lines() are kept.
   std::size_t streams() const noexcept { return sources_.size(); }
   // Reports whether something was read within this time, or waits for the reader of our output.
   bool is_busy(Milliseconds within) const;
   int error() const noexcept { return sink_.error(); }  // errno of the last failed write; 0: none
   // Returns when something was read of it last; nullopt: never yet, or it is forgotten.
-  std::optional<TimePoint> last_read(supervise::StreamId stream) const;
+  std::optional<TimePoint> last_read(output::StreamId stream) const;
   // Calls once for each stream, when it is read from for the first time.
-  void when_heard(std::function<void(supervise::StreamId stream)> handler) { heard_ = std::move(handler); }
+  void when_heard(std::function<void(output::StreamId stream)> handler) { heard_ = std::move(handler); }
   // Calls each time before something is written.
   void before_writing(std::function<void()> handler) { before_writing_ = std::move(handler); }
   // Reports whether the last output ended with a line end, or there was none yet.
@@ -140,10 +140,10 @@ class OutputPump {
   boost::asio::steady_timer drain_timer_;
   boost::asio::steady_timer silence_timer_;
   std::optional<TimePoint> tick_at_;  // time that tick_timer_ is set to
-  supervise::LineMerger merger_;
+  output::LineMerger merger_;
   output::LineFolder folder_;
   output::CopyFolder copies_;
-  std::map<supervise::StreamId, SourcePointer> sources_;  // until they have ended and are forgotten
+  std::map<output::StreamId, SourcePointer> sources_;  // until they have ended and are forgotten
   std::size_t open_ = 0;                                  // number of open sources_
   std::unique_ptr<char[]> buffer_;                        // for one read; sources share it
   bool waiting_ = false;                                  // for sink_watch_
@@ -157,7 +157,7 @@ class OutputPump {
   std::function<void(bool)> drained_;
   std::function<void()> before_writing_;
   std::function<void(int)> failing_;
-  std::function<void(supervise::StreamId)> heard_;
+  std::function<void(output::StreamId)> heard_;
 };
 
 // Returns a sentence for each of them that is incomplete; both may be the same pump.

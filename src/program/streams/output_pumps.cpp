@@ -25,7 +25,7 @@ void OutputPumps::add_connection(const rendezvous::lifeline::Output& from, os::F
     };
   }
   OutputPump& pump = is_error ? error() : output_;
-  pump.forget(pump.add(std::move(socket), raw, supervise::LineTail::k_lines, std::move(treatment), begun));
+  pump.forget(pump.add(std::move(socket), raw, output::LineTail::k_lines, std::move(treatment), begun));
 }
 
 void OutputPumps::allow_lost_hosts() {

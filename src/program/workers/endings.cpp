@@ -7,8 +7,8 @@
 
 #include "check/xid.hpp"
 #include "inspect/rank_view.hpp"
-#include "supervise/known_failures.hpp"
-#include "supervise/root_cause.hpp"
+#include "report/known_failures.hpp"
+#include "report/root_cause.hpp"
 
 namespace ddprun::workers {
 
@@ -60,23 +60,23 @@ void Endings::note_end(std::size_t worker, const ExitStatus& status, TimePoint n
   if (status.success()) return;
   if (!trouble_) trouble_ = now;
   // A later end was caused by the stop that followed the first failure.
-  if (now - *trouble_ <= supervise::k_cause_window) describe(worker, status);
+  if (now - *trouble_ <= report::k_cause_window) describe(worker, status);
 }
 
 void Endings::describe(std::size_t worker, const ExitStatus& status) {
   ++pending_;
   ended_[worker].describing = true;
   workers_.describe_failure(worker, status,
-                            [this, worker, after_stop = stopped_](supervise::Failure failure) {
+                            [this, worker, after_stop = stopped_](report::Failure failure) {
                               complete(worker, std::move(failure), after_stop);
                             });
 }
 
-void Endings::complete(std::size_t worker, supervise::Failure failure, bool after_stop) {
+void Endings::complete(std::size_t worker, report::Failure failure, bool after_stop) {
   failure.after_stop = after_stop;
   failure.gpu = plan_->planned[worker].device;
   if (was_killed(failure.status)) failure.out_of_memory = memory_.explain_kill(failure.pid);
-  const std::string hint = supervise::find_failure_hint(failure, plan_->assignment.world_size);
+  const std::string hint = report::find_failure_hint(failure, plan_->assignment.world_size);
   if (!hint.empty()) failure.hint = hint;
   if (kernel_log_) explain_by_gpu(worker, failure);
   Ended& ended = ended_[worker];
@@ -85,7 +85,7 @@ void Endings::complete(std::size_t worker, supervise::Failure failure, bool afte
   if (--pending_ == 0) settled_();
 }
 
-void Endings::explain_by_gpu(std::size_t worker, supervise::Failure& failure) {
+void Endings::explain_by_gpu(std::size_t worker, report::Failure& failure) {
   for (const check::Xid& xid : kernel_log_->read().xids) {
     const auto* const fault = check::find_hardware_fault(xid);
     const bool own = std::ranges::any_of(plan_->planned[worker].gpus, [&](int gpu) {
@@ -99,26 +99,26 @@ void Endings::explain_by_gpu(std::size_t worker, supervise::Failure& failure) {
   }
 }
 
-void Endings::when_described(std::size_t worker, std::function<void(const supervise::Failure&)> handler) {
+void Endings::when_described(std::size_t worker, std::function<void(const report::Failure&)> handler) {
   Ended& ended = ended_.at(worker);
   if (ended.failure) return handler(*ended.failure);
   ended.waiting.push_back(std::move(handler));
   if (!ended.describing) describe(worker, ended.status);
 }
 
-std::vector<supervise::Failure> Endings::further(std::optional<GlobalRank> told) const {
-  std::vector<supervise::Failure> failures;
+std::vector<report::Failure> Endings::further(std::optional<GlobalRank> told) const {
+  std::vector<report::Failure> failures;
   for (const auto& [worker, ended] : ended_) {
     if (!ended.failure || ended.failure->rank == told) continue;
-    if (supervise::evidence_of(*ended.failure) != supervise::Evidence::stopped)
+    if (report::evidence_of(*ended.failure) != report::Evidence::stopped)
       failures.push_back(*ended.failure);
   }
   // Failures with the best evidence come first, since only the first few are sent.
   std::stable_sort(failures.begin(), failures.end(),
-                   [](const supervise::Failure& a, const supervise::Failure& b) {
-                     return supervise::evidence_of(a) < supervise::evidence_of(b);
+                   [](const report::Failure& a, const report::Failure& b) {
+                     return report::evidence_of(a) < report::evidence_of(b);
                    });
-  return supervise::fold_alike(std::move(failures));
+  return report::fold_alike(std::move(failures));
 }
 
 void Endings::note_places(const status::NodeStatus& node) {
@@ -131,14 +131,14 @@ void Endings::note_kill(std::size_t worker, int signal, Milliseconds after) {
   killed_[worker] = {{rank}, {}, signal, after, places_[rank]};
 }
 
-std::vector<supervise::KilledRanks> Endings::killed_ranks() const {
-  std::vector<supervise::KilledRanks> killed;
+std::vector<report::KilledRanks> Endings::killed_ranks() const {
+  std::vector<report::KilledRanks> killed;
   for (const auto& [worker, each] : killed_) {
     const auto found = ended_.find(worker);
     const bool obeyed = found != ended_.end() && !was_killed(found->second.status);
     if (!obeyed) killed.push_back(each);
   }
-  return supervise::fold_alike(std::move(killed));
+  return report::fold_alike(std::move(killed));
 }
 
 std::vector<int> Endings::stopped_ranks() const {
@@ -148,7 +148,7 @@ std::vector<int> Endings::stopped_ranks() const {
     const bool by_itself = found != ended_.end() &&
                            (found->second.status.success() ||
                             (found->second.failure &&
-                             supervise::evidence_of(*found->second.failure) != supervise::Evidence::stopped));
+                             report::evidence_of(*found->second.failure) != report::Evidence::stopped));
     if (!by_itself) ranks.push_back(plan_->planned[i].rank.value);
   }
   return ranks;

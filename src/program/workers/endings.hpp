@@ -13,8 +13,8 @@
 #include "os/process/oom_watch.hpp"
 #include "plan/launch_plan.hpp"
 #include "status/job_status.hpp"
-#include "supervise/killed_ranks.hpp"
-#include "supervise/outcome.hpp"
+#include "report/killed_ranks.hpp"
+#include "report/outcome.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::workers {
@@ -31,11 +31,11 @@ class Endings {
 
   bool settled() const { return pending_ == 0; }
   // Calls the handler once for a failed worker, now or later.
-  void when_described(std::size_t worker, std::function<void(const supervise::Failure&)> handler);
+  void when_described(std::size_t worker, std::function<void(const report::Failure&)> handler);
 
   // Returns, for the answer to a stop, the other failures than the one reported before: those that may have
   // begun it, folded, and the ranks that did not end by themselves.
-  std::vector<supervise::Failure> further(std::optional<GlobalRank> told) const;
+  std::vector<report::Failure> further(std::optional<GlobalRank> told) const;
   std::vector<int> stopped_ranks() const;
   // The ranks that had ended with success when a stop first was in sight, and how many milliseconds before
   // that or before the first failure here.
@@ -47,19 +47,19 @@ class Endings {
   void note_places(const status::NodeStatus& node);
   void note_kill(std::size_t worker, int signal, Milliseconds after);
   // Returns those that ended by SIGKILL, or have not ended, folded.
-  std::vector<supervise::KilledRanks> killed_ranks() const;
+  std::vector<report::KilledRanks> killed_ranks() const;
 
  private:
   struct Ended {
     ExitStatus status;
     TimePoint at;
     bool describing = false;
-    std::optional<supervise::Failure> failure;
-    std::vector<std::function<void(const supervise::Failure&)>> waiting;
+    std::optional<report::Failure> failure;
+    std::vector<std::function<void(const report::Failure&)>> waiting;
   };
   void describe(std::size_t worker, const ExitStatus& status);
-  void complete(std::size_t worker, supervise::Failure failure, bool after_stop);
-  void explain_by_gpu(std::size_t worker, supervise::Failure& failure);
+  void complete(std::size_t worker, report::Failure failure, bool after_stop);
+  void explain_by_gpu(std::size_t worker, report::Failure& failure);
 
   WorkerGroup& workers_;
   std::function<void()> settled_;
@@ -73,7 +73,7 @@ class Endings {
   bool stop_in_sight_ = false;
   std::vector<int> finished_, finished_ago_;
   std::map<int, std::string> places_;  // place of each rank
-  std::map<std::size_t, supervise::KilledRanks> killed_;
+  std::map<std::size_t, report::KilledRanks> killed_;
   int pending_ = 0;
 };
 

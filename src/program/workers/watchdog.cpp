@@ -22,7 +22,7 @@ double unix_seconds() {
 }  // namespace
 
 Watchdog::Watchdog(boost::asio::io_context& context, const std::string& path,
-                   std::function<void(const supervise::WatchdogTimers::Expired&)> on_expired)
+                   std::function<void(const lifecycle::WatchdogTimers::Expired&)> on_expired)
     : pipe_(path),
       input_(context, os::duplicate(pipe_.descriptor()).release()),
       timer_(context),

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "os/named_pipe.hpp"
-#include "supervise/watchdog_timers.hpp"
+#include "lifecycle/watchdog_timers.hpp"
 
 namespace ddprun::workers {
 
@@ -18,7 +18,7 @@ class Watchdog {
  public:
   // Throws Error when there can be no pipe at `path`.
   Watchdog(boost::asio::io_context& context, const std::string& path,
-           std::function<void(const supervise::WatchdogTimers::Expired&)> on_expired);
+           std::function<void(const lifecycle::WatchdogTimers::Expired&)> on_expired);
 
   const std::string& path() const { return pipe_.path(); }
 
@@ -30,8 +30,8 @@ class Watchdog {
   os::NamedPipe pipe_;
   boost::asio::posix::stream_descriptor input_;
   boost::asio::steady_timer timer_;
-  std::function<void(const supervise::WatchdogTimers::Expired&)> on_expired_;
-  supervise::WatchdogTimers timers_;
+  std::function<void(const lifecycle::WatchdogTimers::Expired&)> on_expired_;
+  lifecycle::WatchdogTimers timers_;
   std::array<char, 4096> buffer_{};
 };
 

@@ -23,7 +23,7 @@
 #include "os/read_file.hpp"
 #include "plan/worker_env.hpp"
 #include "rendezvous/host_limits.hpp"
-#include "supervise/report.hpp"
+#include "report/report.hpp"
 #include "workers/worker_streams.hpp"
 
 namespace ddprun::workers {
@@ -307,7 +307,7 @@ void WorkerGroup::end_attempt() {
   look_at_bindings();  // includes those that came and went
   for (const auto& worker : workers_) {
     // Gives up on a pipe that is still open: the process that holds it is not ours any more.
-    const auto end_stream = [](streams::OutputPump& pump, std::optional<supervise::StreamId> stream) {
+    const auto end_stream = [](streams::OutputPump& pump, std::optional<output::StreamId> stream) {
       if (!stream) return;
       pump.close(*stream, k_pipe_grace);
       pump.forget(*stream);
@@ -331,9 +331,9 @@ void WorkerGroup::abandon() {
 }
 
 void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
-                                   std::function<void(supervise::Failure)> handler) {
+                                   std::function<void(report::Failure)> handler) {
   const Worker& state = *workers_[worker];
-  supervise::Failure failure;
+  report::Failure failure;
   failure.attempt = plan_->assignment.attempt;
   failure.rank = plan_->assignment.workers[worker].rank;
   failure.local_rank = plan_->assignment.workers[worker].local_rank;
@@ -370,7 +370,7 @@ std::string WorkerGroup::read_error_file(const Worker& worker) const {
   const bool is_here = worker.error_file.starts_with(folder_.path());  // else it is with the log files
   const auto read = [&] { return os::try_read_file(worker.error_file, k_error_file_limit); };
   const auto text = is_here ? read() : os::try_file_system([&] { return read().value_or(""); });
-  return text && !text->empty() ? supervise::parse_error_file(*text) : std::string();
+  return text && !text->empty() ? report::parse_error_file(*text) : std::string();
 }
 
 // Looks at all of them at every SIGCHLD: one signal may stand for several, and while a tracer holds an ending
@@ -445,16 +445,16 @@ void WorkerGroup::when_read(std::function<void()> handler) {
 }
 
 void WorkerGroup::when_heard(std::function<void(std::size_t)> handler) {
-  const auto find = [this, handler = std::move(handler)](std::optional<supervise::StreamId> Worker::*which,
-                                                         supervise::StreamId id) {
+  const auto find = [this, handler = std::move(handler)](std::optional<output::StreamId> Worker::*which,
+                                                         output::StreamId id) {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       if (workers_[i].get()->*which != id || std::exchange(workers_[i]->heard, true)) continue;
       handler(i);
     }
   };
   if (!pumps_.are_one())
-    pumps_.error().when_heard([find](supervise::StreamId id) { find(&Worker::error, id); });
-  pumps_.output().when_heard([find](supervise::StreamId id) { find(&Worker::output, id); });
+    pumps_.error().when_heard([find](output::StreamId id) { find(&Worker::error, id); });
+  pumps_.output().when_heard([find](output::StreamId id) { find(&Worker::output, id); });
 }
 
 int WorkerGroup::pid(std::size_t worker) const {

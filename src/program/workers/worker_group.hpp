@@ -31,9 +31,9 @@
 #include "streams/input_pump.hpp"
 #include "streams/log_files.hpp"
 #include "streams/output_pumps.hpp"
-#include "supervise/outcome.hpp"
-#include "supervise/repeated_signals.hpp"
-#include "supervise/stuck_process.hpp"
+#include "report/outcome.hpp"
+#include "lifecycle/repeated_signals.hpp"
+#include "facts/stuck_process.hpp"
 #include "workers/inspection.hpp"
 #include "workers/standbys.hpp"
 #include "workers/watchdog.hpp"
@@ -85,7 +85,7 @@ class WorkerGroup {
   // Reports whether a worker of this attempt has touched its DDPRUN_PROGRESS_FILE.
   bool made_progress() const;
   // Report one that SIGKILL has not ended `after` it; and processes that the workers left behind.
-  supervise::StuckProcess tell_stuck(std::size_t worker, Milliseconds after);
+  facts::StuckProcess tell_stuck(std::size_t worker, Milliseconds after);
   void tell_left_behind(Milliseconds after);
   // Reports the processes that the workers have left running and that are about to be stopped, but for
   // helpers of Python.
@@ -94,7 +94,7 @@ class WorkerGroup {
   // Calls once what the worker has written is read, or shortly after its end where its descendants write on;
   // never waits for the reader of our output.
   void describe_failure(std::size_t worker, const ExitStatus& status,
-                        std::function<void(supervise::Failure)> handler);
+                        std::function<void(report::Failure)> handler);
   void answer_held_signals();  // after SIGCHLD, first: of workers whose signals wait for it
   void look_for_ends();        // after SIGCHLD: of workers, and of orphans that came to us
   void
@@ -145,10 +145,10 @@ class WorkerGroup {
  private:
   struct Worker {
     std::optional<os::Child> child;
-    std::optional<supervise::StreamId> output;
-    std::optional<supervise::StreamId> error;
+    std::optional<output::StreamId> output;
+    std::optional<output::StreamId> error;
     std::optional<ExitStatus> status;
-    std::optional<supervise::RepeatedSignals> held_signals;  // signals that wait for answer_held_signals()
+    std::optional<lifecycle::RepeatedSignals> held_signals;  // signals that wait for answer_held_signals()
     std::string error_file;
     std::string started;  // how_started()
     bool heard = false;
@@ -181,7 +181,7 @@ class WorkerGroup {
   void begin_inspection(const plan::LaunchPlan& plan);
   bool is_inspected(const plan::PlannedWorker& worker) const;
   std::string inspect_prefix(const plan::LaunchPlan& plan, std::size_t worker) const;
-  void end_expired(const supervise::WatchdogTimers::Expired& expired);
+  void end_expired(const lifecycle::WatchdogTimers::Expired& expired);
   void tell_refusal(std::size_t worker, const os::BindingRefusal& refusal);
   void show_binding(std::size_t worker, const os::BindingRefusal& refusal);
   void note_end(std::size_t worker);

@@ -89,7 +89,7 @@ int WorkerGroup::open_stream(std::size_t worker, output::Stream stream, const ou
   os::Pipe pipe = os::make_pipe();
   auto& opened = is_output ? workers_[worker]->output : workers_[worker]->error;
   opened = pump.add(std::move(pipe.reader), is_typed_for(worker),
-                    both ? k_remembered_of_both : supervise::LineTail::k_lines, std::move(treatment));
+                    both ? k_remembered_of_both : output::LineTail::k_lines, std::move(treatment));
   return streams.own(std::move(pipe.writer));
 }
 
@@ -100,7 +100,7 @@ std::vector<std::string> WorkerGroup::last_lines(std::size_t worker, output::Str
   const auto& opened = is_output ? state.output : state.error;
   if (opened) return (is_output ? pumps_.output() : pumps_.error()).last_lines(*opened);
   if (!route(worker, stream).file) return {};
-  supervise::LineTail tail;
+  output::LineTail tail;
   const std::string file = logs_.path(plan_->assignment.workers[worker], stream);
   tail.add(os::try_file_system([&] { return os::read_tail(file, k_tail_of_file); }).value_or(""));
   return tail.lines();

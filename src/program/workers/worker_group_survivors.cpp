@@ -9,7 +9,7 @@
 #include "os/process/process_table.hpp"
 #include "os/process/stuck_process.hpp"
 #include "os/read_file.hpp"
-#include "supervise/survivors.hpp"
+#include "lifecycle/survivors.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::workers {
@@ -39,39 +39,39 @@ void WorkerGroup::tell_foreign_proc() {
       "mount the namespace's own /proc: unshare --mount-proc, or mount -t proc proc /proc");
 }
 
-supervise::StuckProcess WorkerGroup::tell_stuck(std::size_t worker, Milliseconds after) {
+facts::StuckProcess WorkerGroup::tell_stuck(std::size_t worker, Milliseconds after) {
   const Worker& state = *workers_[worker];
   if (!state.child || state.ended) return {};
-  const supervise::StuckProcess process = os::capture_stuck_process(state.child->pid());
+  const facts::StuckProcess process = os::capture_stuck_process(state.child->pid());
   console::say_notice(fmt::format("rank {} on {} has not ended {} after SIGKILL: {}",
                                   plan_->assignment.workers[worker].rank.value, node_->host,
-                                  describe_duration(after), supervise::describe(process)),
-                      supervise::hint_for(process, node_->host));
+                                  describe_duration(after), facts::describe(process)),
+                      facts::hint_for(process, node_->host));
   return process;
 }
 
 void WorkerGroup::tell_survivors() const {
   if (!os::sees_own_processes()) return;
-  std::vector<supervise::Survivor> survivors;
+  std::vector<lifecycle::Survivor> survivors;
   for (const os::ProcessEntry& each :
        os::find_descendants(os::capture_processes(), ::getpid(), main_processes())) {
     const std::string command = os::read_head(fmt::format("/proc/{}/cmdline", each.pid), k_shown_command);
-    if (supervise::is_left_running(command)) survivors.push_back({each.name, each.pid});
+    if (lifecycle::is_left_running(command)) survivors.push_back({each.name, each.pid});
   }
   if (survivors.empty()) return;
-  const allocation::Notice notice = supervise::describe_survivors(survivors, node_->host);
+  const allocation::Notice notice = lifecycle::describe_survivors(survivors, node_->host);
   console::say_notice(notice);
 }
 
 void WorkerGroup::tell_left_behind(Milliseconds after) {
   const os::ProcessTable left = os::find_descendants(os::capture_processes(), ::getpid(), main_processes());
   if (left.empty()) return;
-  const supervise::StuckProcess process = os::capture_stuck_process(left.front().pid);
+  const facts::StuckProcess process = os::capture_stuck_process(left.front().pid);
   const std::string others = left.size() > 1 ? fmt::format("; {} more are left", left.size() - 1) : "";
   console::say_notice(
       fmt::format("a process that a worker left behind on {} has not ended {} after SIGKILL: {}{}",
-                  node_->host, describe_duration(after), supervise::describe(process), others),
-      supervise::hint_for(process, node_->host));
+                  node_->host, describe_duration(after), facts::describe(process), others),
+      facts::hint_for(process, node_->host));
 }
 
 }  // namespace ddprun::workers

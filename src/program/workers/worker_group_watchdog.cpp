@@ -21,7 +21,7 @@ void WorkerGroup::begin_watchdog() {
   try {
     watchdog_.emplace(context_,
                       named.empty() ? attempt_folder(plan_->assignment.attempt) + "/watchdog" : named,
-                      [this](const supervise::WatchdogTimers::Expired& expired) { end_expired(expired); });
+                      [this](const lifecycle::WatchdogTimers::Expired& expired) { end_expired(expired); });
   } catch (const Error& error) {
     console::say_notice(fmt::format("cannot start the watchdog timers on {}: {}", node_->host, error.what()),
                         "set TORCHELASTIC_TIMER_FILE to another path");
@@ -29,7 +29,7 @@ void WorkerGroup::begin_watchdog() {
 }
 
 // Ends a process whose timer has expired, only one below ours: any text may be written into the pipe.
-void WorkerGroup::end_expired(const supervise::WatchdogTimers::Expired& expired) {
+void WorkerGroup::end_expired(const lifecycle::WatchdogTimers::Expired& expired) {
   const os::ProcessTable below = os::find_descendants(os::capture_processes(), ::getpid());
   const auto found = std::find_if(below.begin(), below.end(), [&](const os::ProcessEntry& process) {
     return process.pid == expired.pid;

@@ -84,7 +84,7 @@ class CoordinatorService::Impl : public Closable<Impl> {
   void forget(rendezvous::ConnectionId id);
   void note_link(rendezvous::ConnectionId id);
   void forget_link(rendezvous::ConnectionId id);
-  void begin_flush(const supervise::Cause& cause);
+  void begin_flush(const report::Cause& cause);
   void check_flushed();
 
   boost::asio::io_context& context_;
@@ -98,7 +98,7 @@ class CoordinatorService::Impl : public Closable<Impl> {
   std::vector<std::shared_ptr<Connection>> told_;  // peers that know the end and have closed their side
   int last_connection_ = rendezvous::k_local_connection.value;
   std::vector<Input> events_;
-  std::optional<supervise::Cause> flushing_;
+  std::optional<report::Cause> flushing_;
   bool flush_expired_ = false;
 };
 
@@ -335,7 +335,7 @@ void CoordinatorService::Impl::forget(rendezvous::ConnectionId id) {
   connections_.erase(found);
 }
 
-void CoordinatorService::Impl::begin_flush(const supervise::Cause& cause) {
+void CoordinatorService::Impl::begin_flush(const report::Cause& cause) {
   flushing_ = cause;
   for (const auto& [id, connection] : connections_) connection->finish();
   call_after(timer_, settings_.flush_timeout, while_open([this] {

@@ -15,8 +15,8 @@ using namespace ddprun::rendezvous;
 
 namespace {
 
-supervise::Failure some_failure() {
-  supervise::Failure failure;
+report::Failure some_failure() {
+  report::Failure failure;
   failure.attempt = {2};
   failure.rank = {13};
   failure.local_rank = {5};
@@ -195,10 +195,10 @@ std::vector<CoordinatorMessage> coordinator_messages() {
   waiting.slot.reset();
   waiting.ending.reset();
   waiting.aside = true;
-  supervise::Cause cause;
-  cause.kind = supervise::Cause::Kind::worker_failed;
+  report::Cause cause;
+  cause.kind = report::Cause::Kind::worker_failed;
   cause.failure = some_failure();
-  Finish drained{{supervise::Cause::Kind::agent_lost, {}, 0, "n3", "n3 is drained"}, {}, {}, false};
+  Finish drained{{report::Cause::Kind::agent_lost, {}, 0, "n3", "n3 is drained"}, {}, {}, false};
   drained.drained = true;
   return {Refused{"no place", "start once"},
           Probe{{"10.0.0.1"}, 20480},
@@ -224,7 +224,7 @@ std::vector<CoordinatorMessage> coordinator_messages() {
           Stop{{1}, 64, true},
           Stop{{1}, 15, false, true},
           Finish{cause, {some_failure()}, {"lost n3"}, true},
-          Finish{{supervise::Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false},
+          Finish{{report::Cause::Kind::agent_lost, {}, 0, "n3", "lost n3"}, {}, {}, false},
           drained,
           RestartReply{1, true, "all workers start again without n3"},
           RestartReply{2, false, "n9 is not a node of this job", "the nodes of the job: n1, n2"},
@@ -339,7 +339,7 @@ TEST_CASE("checkpoints that no training has are refused") {
 
 TEST_CASE("of more parts than a message holds the newest are told, and it fits a frame") {
   Stopped stopped{{2}, std::vector(k_max_further_failures, some_failure())};
-  for (supervise::Failure& each : stopped.failures) {
+  for (report::Failure& each : stopped.failures) {
     each.message = std::string(k_max_further_text, '\1');
     each.last_lines = std::vector(k_max_further_lines, std::string(k_max_text, '\1'));
   }
@@ -415,17 +415,17 @@ TEST_CASE("no process ends with such a number, and no worker that succeeded has 
 }
 
 TEST_CASE("a cause that would end the job with 0 is no cause") {
-  const auto is_refused = [](const supervise::Cause& cause) {
+  const auto is_refused = [](const report::Cause& cause) {
     FrameReader reader;
     reader.append(encode(CoordinatorMessage{Finish{cause, {}, {}, false}}));
     return std::holds_alternative<CodecError>(decode_coordinator_message(payloads_of(reader).at(0)));
   };
-  CHECK_FALSE(is_refused({supervise::Cause::Kind::success, {}, 0, "", ""}));
-  CHECK_FALSE(is_refused({supervise::Cause::Kind::worker_failed, some_failure(), 0, "", ""}));
-  CHECK(is_refused({supervise::Cause::Kind::worker_failed, {}, 0, "", ""}));
-  CHECK_FALSE(is_refused({supervise::Cause::Kind::stopped_by_signal, {}, 15, "n1", ""}));
-  CHECK(is_refused({supervise::Cause::Kind::stopped_by_signal, {}, 0, "n1", ""}));
-  CHECK(is_refused({supervise::Cause::Kind::stopped_by_signal, {}, -128, "n1", ""}));
+  CHECK_FALSE(is_refused({report::Cause::Kind::success, {}, 0, "", ""}));
+  CHECK_FALSE(is_refused({report::Cause::Kind::worker_failed, some_failure(), 0, "", ""}));
+  CHECK(is_refused({report::Cause::Kind::worker_failed, {}, 0, "", ""}));
+  CHECK_FALSE(is_refused({report::Cause::Kind::stopped_by_signal, {}, 15, "n1", ""}));
+  CHECK(is_refused({report::Cause::Kind::stopped_by_signal, {}, 0, "n1", ""}));
+  CHECK(is_refused({report::Cause::Kind::stopped_by_signal, {}, -128, "n1", ""}));
 }
 
 TEST_CASE("an assignment whose numbers contradict each other is refused") {
@@ -538,14 +538,14 @@ TEST_CASE("deep nesting is refused without harm") {
 }
 
 TEST_CASE("what a worker wrote is cut so that it fits, and its last lines are kept") {
-  supervise::Failure failure = some_failure();
+  report::Failure failure = some_failure();
   failure.message = std::string(20000, '\x01');               // six bytes each in JSON
   failure.last_lines.assign(100, std::string(2000, '\xff'));  // not UTF-8
   failure.last_lines.back() = "the end";
-  supervise::Cause cause;
+  report::Cause cause;
   cause.failure = failure;
   cause.detail = std::string(20000, '\x01');
-  const Finish finish{cause, std::vector<supervise::Failure>(20, failure),
+  const Finish finish{cause, std::vector<report::Failure>(20, failure),
                       std::vector<std::string>(20, cause.detail), true};
   const std::string frame = encode(CoordinatorMessage{finish});
   CHECK(frame.size() <= k_frame_header + k_max_frame);
@@ -565,14 +565,14 @@ TEST_CASE("of a long message its end is kept, from a line's begin on, and how mu
   AttemptFailed failed{Attempt{0}, some_failure()};
   failed.failure.message = message;
   failed.failure.message_cut = 0;
-  const supervise::Failure first = std::get<AttemptFailed>(round_trip(failed)).failure;
+  const report::Failure first = std::get<AttemptFailed>(round_trip(failed)).failure;
   CHECK(first.message.size() <= k_max_failure_text);
   CHECK(first.message.ends_with("\nValueError: the cause"));
   CHECK(first.message.starts_with("  File "));
   CHECK(first.message_cut + first.message.size() == message.size());
 
   const Stopped stopped{Attempt{0}, {first}};  // told on where less is kept
-  const supervise::Failure further = std::get<Stopped>(round_trip(stopped)).failures.front();
+  const report::Failure further = std::get<Stopped>(round_trip(stopped)).failures.front();
   CHECK(further.message.size() <= k_max_further_text);
   CHECK(further.message.ends_with("\nValueError: the cause"));
   CHECK(further.message_cut + further.message.size() == message.size());
@@ -609,10 +609,10 @@ std::pair<std::string, std::string> around(Json whole, const std::string& path) 
 
 int exit_code_in(const AgentMessage& message) {
   if (const auto* failed = std::get_if<AttemptFailed>(&message))
-    return supervise::exit_code_of(failed->failure.status);
+    return report::exit_code_of(failed->failure.status);
   if (const auto* stopped = std::get_if<Stopped>(&message)) {
-    for (const supervise::Failure& failure : stopped->failures) {
-      if (supervise::exit_code_of(failure.status) == 0) return 0;
+    for (const report::Failure& failure : stopped->failures) {
+      if (report::exit_code_of(failure.status) == 0) return 0;
     }
   }
   return 1;
@@ -620,9 +620,9 @@ int exit_code_in(const AgentMessage& message) {
 
 int exit_code_in(const CoordinatorMessage& message) {
   const auto* finish = std::get_if<Finish>(&message);
-  return finish == nullptr || finish->cause.kind == supervise::Cause::Kind::success
+  return finish == nullptr || finish->cause.kind == report::Cause::Kind::success
              ? 1
-             : supervise::exit_code_of(finish->cause);
+             : report::exit_code_of(finish->cause);
 }
 
 struct Tried {

@@ -97,7 +97,7 @@ TEST_CASE("it is lost once the workers of all others have ended, after the host 
   CHECK(play.all<EndJob>().empty());
   play.live(25s);
   for (const int agent : {0, 1}) play.say(agent, Stopped{{0}, {}});
-  CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(play.end().kind == report::Cause::Kind::agent_lost);
   CHECK(play.end_text().starts_with("lost n3 (ranks 4-5): ddprun there has not answered for 1"));
   const auto closed = play.all<CloseConnection>();
   REQUIRE_FALSE(closed.empty());
@@ -161,13 +161,13 @@ TEST_CASE("time that passed while the coordinator was stopped itself is nobody's
 }
 
 TEST_CASE("ranks that were killed are in the report, and said before a restart") {
-  const supervise::KilledRanks killed{{2}, "n2", 15, 30s, "is at train.py:31 in save"};
+  const report::KilledRanks killed{{2}, "n2", 15, 30s, "is at train.py:31 in save"};
   for (const int restarts : {0, 1}) {
     Play play(settings(2, restarts));
     play.run();
     play.say(0, AttemptFailed{{0}, failure_of(0)});
     play.say(0, Stopped{{0}, {}});
-    supervise::KilledRanks of_another = killed;
+    report::KilledRanks of_another = killed;
     of_another.ranks = {0};
     play.say(1, Stopped{{0}, {}, {2}, false, {}, {}, {killed, of_another}});
     if (restarts == 0) {

@@ -35,8 +35,8 @@ Join join_with(int agent, int agents, const Held& kept = {}) {
   return join;
 }
 
-supervise::Failure failed(int rank, int attempt) {
-  supervise::Failure failure = failure_of(rank, attempt);
+report::Failure failed(int rank, int attempt) {
+  report::Failure failure = failure_of(rank, attempt);
   failure.host = "n" + std::to_string(rank + 1);
   return failure;
 }
@@ -278,7 +278,7 @@ TEST_CASE("a signal has the newest step flushed at once, and the end waits for i
   CHECK(job.order(1).ending);
   job.pass(10s);
   job.flush_done(90, 2, {held("90:0", 2, 0), held("90:1", 2, 0)});
-  CHECK(job.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(job.end().kind == report::Cause::Kind::stopped_by_signal);
   CHECK(job.sent<Finish>().size() == 2);
   CHECK(job.notices() == "writing step 90 to /shared before the job ends\n");
 }
@@ -294,7 +294,7 @@ TEST_CASE("a step that became complete meanwhile is flushed too") {
   CHECK(job.sent<Finish>().empty());
   CHECK(job.order(1).flush == 100);
   job.flush_done(100, 2, {held("90:0 100:0", 2, 0), held("90:1 100:1", 2, 0)});
-  CHECK(job.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(job.end().kind == report::Cause::Kind::stopped_by_signal);
 }
 
 TEST_CASE("success, a failure and a lost node wait for the flush as well") {
@@ -306,7 +306,7 @@ TEST_CASE("success, a failure and a lost node wait for the flush as well") {
   CHECK(success.sent<Finish>().empty());
   success.say(1, StopRequest{15, "n2"});  // changes nothing
   success.flush_done(90, 2, {held("90:0", 2, 0), held("90:1", 2, 0)});
-  CHECK(success.end().kind == supervise::Cause::Kind::success);
+  CHECK(success.end().kind == report::Cause::Kind::success);
 
   Job failure(with_checkpoints(2));
   failure.have(0, held("90:0", 2, 0));
@@ -316,7 +316,7 @@ TEST_CASE("success, a failure and a lost node wait for the flush as well") {
   failure.stop(0, 0, held("90:0", 2, 0));
   failure.stop(1, 0, held("90:1", 2, 0));
   failure.flush_done(90, 2, {held("90:0", 2, 0), held("90:1", 2, 0)});
-  CHECK(failure.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(failure.end().kind == report::Cause::Kind::worker_failed);
 
   Job loss(with_checkpoints(2));
   loss.have(0, held("90:0+1", 2, 0));
@@ -325,7 +325,7 @@ TEST_CASE("success, a failure and a lost node wait for the flush as well") {
   loss.stop(0, 0, held("90:0+1", 2, 0));
   CHECK(loss.order(0).flush_ranks == std::vector<int>{0, 1});
   loss.flush_done(90, 2, {held("90:0+1", 2, 0)});
-  CHECK(loss.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(loss.end().kind == report::Cause::Kind::agent_lost);
 }
 
 TEST_CASE("an agent that is lost during the last flush is replaced by its neighbour") {
@@ -338,7 +338,7 @@ TEST_CASE("an agent that is lost during the last flush is replaced by its neighb
   job.lose(1, "no answer");
   CHECK(job.sent<Finish>().empty());
   job.flush_done(90, 2, {held("90:0+1", 2, 0)});
-  CHECK(job.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(job.end().kind == report::Cause::Kind::worker_failed);
 }
 
 TEST_CASE("nothing is waited for where the newest step is there already, or none can be flushed") {
@@ -350,14 +350,14 @@ TEST_CASE("nothing is waited for where the newest step is there already, or none
   job.have(1, held("90:1", 2, 0));
   job.say(0, AttemptSucceeded{{0}});
   job.say(1, AttemptSucceeded{{0}});
-  CHECK(job.end().kind == supervise::Cause::Kind::success);
+  CHECK(job.end().kind == report::Cause::Kind::success);
 
   Job other(with_checkpoints(2, 0, ""));
   other.have(0, held("90:0", 2, 0));
   other.have(1, held("90:1", 2, 0));
   other.say(0, AttemptSucceeded{{0}});
   other.say(1, AttemptSucceeded{{0}});
-  CHECK(other.end().kind == supervise::Cause::Kind::success);
+  CHECK(other.end().kind == report::Cause::Kind::success);
 }
 
 TEST_CASE("the end waits ten minutes at most, and says which step could not be flushed") {
@@ -373,7 +373,7 @@ TEST_CASE("the end waits ten minutes at most, and says which step could not be f
   job.pass(599s);
   CHECK(job.sent<Finish>().empty());
   job.pass(1s);
-  CHECK(job.end().kind == supervise::Cause::Kind::success);
+  CHECK(job.end().kind == report::Cause::Kind::success);
   CHECK(job.notices().ends_with(
       "\nstep 90 could not be written to /shared in time, not by n2; no checkpoint is there\n"));
 }
@@ -389,7 +389,7 @@ TEST_CASE("the end does not wait for the flush once a person asks to stop again"
   CHECK(job.sent<Finish>().empty());
   job.say(1, StopRequest{2, "n2", false, {}, true});
   CHECK(job.sent<Finish>().size() == 2);
-  CHECK(job.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(job.end().kind == report::Cause::Kind::stopped_by_signal);
   CHECK(job.notices().find("step 90 could not be written to") != std::string::npos);
 }
 

@@ -50,13 +50,13 @@ TEST_CASE("once all agents are quiet the ranks are looked at, and the one that i
   REQUIRE(play.sent<Stop>().size() == 2);
   play.all_stopped(0);
   REQUIRE(play.all<EndJob>().size() == 1);
-  const supervise::Cause cause = play.all<EndJob>()[0].cause;
-  CHECK(cause.kind == supervise::Cause::Kind::worker_failed);
+  const report::Cause cause = play.all<EndJob>()[0].cause;
+  CHECK(cause.kind == report::Cause::Kind::worker_failed);
   CHECK(cause.failure.rank == GlobalRank{3});
   CHECK(cause.failure.host == "n2");
-  CHECK(supervise::describe(cause).starts_with("rank 3 on n2 hangs: it shows no stack"));
-  CHECK(supervise::describe(cause).ends_with("no rank has shown a sign of life for 20 s"));
-  CHECK(supervise::exit_code_of(cause) == 124);
+  CHECK(facts::describe(cause).starts_with("rank 3 on n2 hangs: it shows no stack"));
+  CHECK(facts::describe(cause).ends_with("no rank has shown a sign of life for 20 s"));
+  CHECK(report::exit_code_of(cause) == 124);
 }
 
 TEST_CASE("a hang is answered with a restart where restarts are left, unless --on-hang says stop") {

@@ -56,7 +56,7 @@ TEST_CASE("no restart is begun where less than --min-attempt-time is left of the
   if (left > 10min) {
     CHECK(play.all<ShowRestart>().size() == 1);
   } else {
-    CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+    CHECK(play.end().kind == report::Cause::Kind::worker_failed);
     CHECK(play.end_text() == "the job ends in 9 min, and --min-attempt-time asks for 10 min for an attempt");
   }
 }
@@ -68,7 +68,7 @@ TEST_CASE("the time that the workers take to stop counts against --min-attempt-t
   play.say(1, AttemptFailed{{0}, failure_of(3)});
   play.pass(25s);
   play.all_stopped(0);
-  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(play.end().kind == report::Cause::Kind::worker_failed);
 }
 
 TEST_CASE("workers that fail after the warning are not restarted where the job is requeued") {

@@ -98,7 +98,7 @@ TEST_CASE("fewer than the least end the launch at the deadline") {
   Play play(elastic(2, 3));
   play.say(0, join_of(0, 3));
   play.pass(60s);
-  CHECK(play.end().kind == supervise::Cause::Kind::deadline);
+  CHECK(play.end().kind == report::Cause::Kind::deadline);
 }
 
 TEST_CASE("a lost agent is an attempt without it, which spends no restart") {
@@ -119,7 +119,7 @@ TEST_CASE("a lost agent is an attempt without it, which spends no restart") {
   CHECK(play.sent<Start>()[1].second.assignment.node == NodeIndex{1});
   play.say(0, AttemptSucceeded{{1}});
   play.say(2, AttemptSucceeded{{1}});
-  CHECK(play.end().kind == supervise::Cause::Kind::success);
+  CHECK(play.end().kind == report::Cause::Kind::success);
 }
 
 TEST_CASE("after a connection that was reset the next attempt waits until the workers there are killed") {
@@ -302,7 +302,7 @@ TEST_CASE("one that has not stopped its workers in time is not gone, and ends th
   play.lose(2, "no answer");
   play.say(0, Stopped{{0}, {}});
   play.pass(40s);
-  CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(play.end().kind == report::Cause::Kind::agent_lost);
   CHECK(play.end_text() == "n2 (ranks 2-3) did not stop its workers within 40 s");
 }
 
@@ -317,7 +317,7 @@ TEST_CASE(
     play.say(1 - stuck, AttemptFailed{{0}, failure_of(2 - 2 * stuck)});
     play.say(1 - stuck, Stopped{{0}, {}});
     play.say(stuck, Stuck{{0}});
-    CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
+    CHECK(play.end().kind == report::Cause::Kind::agent_lost);
     CHECK(play.end_text().starts_with("SIGKILL has not ended the workers of n"));
   }
 }
@@ -329,7 +329,7 @@ TEST_CASE("an agent whose workers have succeeded may go") {
   play.lose(1, "the connection was closed");
   CHECK(told_to_stop(play).empty());
   play.say(0, AttemptSucceeded{{0}});
-  CHECK(play.end().kind == supervise::Cause::Kind::success);
+  CHECK(play.end().kind == report::Cause::Kind::success);
 }
 
 TEST_CASE("a signal ends the job also while it is being started again") {
@@ -338,7 +338,7 @@ TEST_CASE("a signal ends the job also while it is being started again") {
   play.lose(1, "no answer");
   play.say(0, StopRequest{15, "n1", false});
   play.say(0, Stopped{{0}, {}});
-  CHECK(play.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(play.end().kind == report::Cause::Kind::stopped_by_signal);
 }
 
 TEST_CASE("with an agent a task the least counts hosts, and ranks and local ranks close up") {
@@ -365,7 +365,7 @@ TEST_CASE("with an agent a task the least counts hosts, and ranks and local rank
   CHECK(last.local_world_size == 1);
   play.lose(3, "no answer");
   play.all_stopped(1);
-  CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(play.end().kind == report::Cause::Kind::agent_lost);
 }
 
 namespace {
@@ -424,7 +424,7 @@ TEST_CASE("a signal that came beside a failure that ends the job is not forgotte
   play.say(0, StopRequest{15, "n1"});
   play.lose(2, "gone");
   play.all_stopped(0);
-  CHECK(play.end().kind != supervise::Cause::Kind::success);
+  CHECK(play.end().kind != report::Cause::Kind::success);
   CHECK(play.all<OpenStore>().empty());
 }
 
@@ -436,7 +436,7 @@ TEST_CASE("a failure beside which too few are left is not answered with a restar
   play.say(1, AttemptFailed{{0}, failure_of(2)});
   play.lose(2, "gone");
   play.all_stopped(0);
-  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(play.end().kind == report::Cause::Kind::worker_failed);
   CHECK(play.end_text() == "2 nodes left, and --nnodes asks for 3 at least");
 }
 

@@ -129,7 +129,7 @@ TEST_CASE("a restart is declined before the workers run and while the job ends")
   ask(signalled, 1);
   CHECK(replies(signalled) == "-1 the job is ending\n");
   signalled.all_stopped(0);
-  CHECK(signalled.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(signalled.end().kind == report::Cause::Kind::stopped_by_signal);
 
   Play failed(settings(2));
   failed.run();
@@ -137,7 +137,7 @@ TEST_CASE("a restart is declined before the workers run and while the job ends")
   ask(failed, 1);
   failed.all_stopped(0);
   CHECK(replies(failed) == "-1 the job is ending\n");
-  CHECK(failed.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(failed.end().kind == report::Cause::Kind::worker_failed);
 }
 
 TEST_CASE("a restart that is asked for while a failure is answered is that restart") {
@@ -164,14 +164,14 @@ TEST_CASE("a failure or a signal beside a restart that was asked for") {
   ask(signalled, 0);
   signalled.say(0, StopRequest{15, "n1", false});
   signalled.all_stopped(0);
-  CHECK(signalled.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(signalled.end().kind == report::Cause::Kind::stopped_by_signal);
 
   Play lost(settings(2));
   lost.run();
   ask(lost, 0);
   lost.lose(1, "gone");
   lost.say(0, Stopped{{0}, {}});
-  CHECK(lost.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(lost.end().kind == report::Cause::Kind::agent_lost);
 }
 
 TEST_CASE("workers that have all succeeded before the stop are not started again") {
@@ -180,7 +180,7 @@ TEST_CASE("workers that have all succeeded before the stop are not started again
   ask(play, 0);
   for (const int agent : {0, 1}) play.say(agent, AttemptSucceeded{{0}});
   play.all_stopped(0);
-  CHECK(play.end().kind == supervise::Cause::Kind::success);
+  CHECK(play.end().kind == report::Cause::Kind::success);
 }
 
 TEST_CASE("where a lost node may return, a restart that is asked for waits for none and uses none") {
@@ -357,6 +357,6 @@ TEST_CASE("a signal beside a drain ends the job") {
   ask(play, 0, "n2");
   play.say(0, StopRequest{15, "n1", false});
   stop(play, {1, 0, 2});
-  CHECK(play.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(play.end().kind == report::Cause::Kind::stopped_by_signal);
   CHECK(drained(play).empty());
 }

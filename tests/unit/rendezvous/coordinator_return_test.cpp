@@ -52,7 +52,7 @@ TEST_CASE("a lost node is waited for and taken back under its ranks, as often as
   play.log.clear();
   play.lose(1, "the other side closed the connection");
   play.say(0, Stopped{{2}, {}});
-  CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(play.end().kind == report::Cause::Kind::agent_lost);
   CHECK(play.end_text() == "lost n2 (ranks 2-3): the other side closed the connection");
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("a node that does not return in time ends the job, and so does a signa
   play.lose(1, "gone");
   play.say(0, Stopped{{0}, {}});
   play.pass(60s);
-  CHECK(play.end().kind == supervise::Cause::Kind::deadline);
+  CHECK(play.end().kind == report::Cause::Kind::deadline);
   CHECK(play.end_text() == "gave up after 60 s waiting for 1 of 2 nodes: n2; lost n2 (ranks 2-3): gone");
 
   Play stopped(returning(2, 1));
@@ -83,7 +83,7 @@ TEST_CASE("a node that does not return in time ends the job, and so does a signa
   stopped.lose(1, "gone");
   stopped.say(0, Stopped{{0}, {}});
   stopped.say(0, StopRequest{15, "n1", false, ""});
-  CHECK(stopped.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(stopped.end().kind == report::Cause::Kind::stopped_by_signal);
 }
 
 TEST_CASE("a second node that is lost meanwhile is waited for too, within the same restart") {
@@ -162,6 +162,6 @@ TEST_CASE("without restarts left, or where nothing could start it again, a lost 
     play.run();
     play.lose(1, "gone");
     play.say(0, Stopped{{0}, {}});
-    CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
+    CHECK(play.end().kind == report::Cause::Kind::agent_lost);
   }
 }

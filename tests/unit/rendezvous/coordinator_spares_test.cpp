@@ -133,7 +133,7 @@ TEST_CASE("a spare that is needed while the workers stop is taken in the same at
   play.lose(3, "gone");
   play.lose(2, "gone");
   play.say(0, Stopped{{0}, {}});
-  CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);  // two of three
+  CHECK(play.end().kind == report::Cause::Kind::agent_lost);  // two of three
 
   Play other(with_spares(5, 2));
   other.run();
@@ -146,7 +146,7 @@ TEST_CASE("a spare that is needed while the workers stop is taken in the same at
 
 // As fail_and_restart(), by a fault of the GPU.
 void fail_by_gpu(Play& play, int agent, int rank, int attempt) {
-  supervise::Failure failure = failure_of(rank, attempt);
+  report::Failure failure = failure_of(rank, attempt);
   failure.last_lines = {"RuntimeError: CUDA error: unspecified launch failure"};
   play.say(agent, AttemptFailed{{attempt}, failure});
   for (const auto& [other, stop] : play.sent<Stop>()) {
@@ -242,7 +242,7 @@ TEST_CASE("the coordinator's host is not done without") {
   Play play(with_spares(4, 1));
   play.say(0, broken);
   play.pass(500ms);
-  CHECK(supervise::describe(play.end()) == "cannot start train.py on n1: no such file");
+  CHECK(facts::describe(play.end()) == "cannot start train.py on n1: no such file");
 }
 
 TEST_CASE("nothing starts before the coordinator's own agent is there") {
@@ -261,7 +261,7 @@ TEST_CASE("where too many cannot start anything the job ends with what they said
     play.say(agent, broken);
   }
   play.pass(500ms);
-  CHECK(supervise::describe(play.end()) ==
+  CHECK(facts::describe(play.end()) ==
         "cannot start train.py on n[2-3]: no such file (the same path exists on n1)");
 }
 
@@ -419,7 +419,7 @@ TEST_CASE("a failure without a restart stays the cause, whether a node is unfit 
   play.say(0, AttemptFailed{{0}, failure_of(1)});
   play.say(1, unfit_after(0));
   play.say(0, Stopped{{0}, {}});
-  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(play.end().kind == report::Cause::Kind::worker_failed);
 }
 
 TEST_CASE("an unfit node is no news in a job that ends") {
@@ -428,7 +428,7 @@ TEST_CASE("an unfit node is no news in a job that ends") {
   ends.say(0, StopRequest{15, "n1", false});
   ends.say(1, unfit_after(0));
   for (const int agent : {0, 2}) ends.say(agent, Stopped{{0}, {}});
-  CHECK(ends.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(ends.end().kind == report::Cause::Kind::stopped_by_signal);
   CHECK(noticed(ends).empty());
 }
 
@@ -489,7 +489,7 @@ TEST_CASE("a job that a signal stops has not succeeded where a node was lost, wh
       play.say(agent, Stopped{{0}, {}});
     }
     CHECK(play.end().kind ==
-          (lost ? supervise::Cause::Kind::stopped_by_signal : supervise::Cause::Kind::success));
+          (lost ? report::Cause::Kind::stopped_by_signal : report::Cause::Kind::success));
   }
 }
 

@@ -101,7 +101,7 @@ TEST_CASE("it waits longer where others are missing, and not at all for less tha
   alone.pass(longest_search(10s) - 1ms);
   CHECK(alone.all<EndJob>().empty());
   alone.pass(1ms);
-  CHECK(alone.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(alone.end().kind == report::Cause::Kind::agent_lost);
   CHECK(alone.end_text() ==
         "lost the coordinator n1: it is gone; 1 of 4 nodes can be reached from here, too few to continue "
         "without the others");
@@ -288,7 +288,7 @@ TEST_CASE("a coordinator that has lost the majority ends the job here at once") 
   play.lose(2, "the host is out of reach");
   CHECK(play.all<EndJob>().empty());  // a half, with the lowest place
   play.lose(3, "the host is out of reach");
-  CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(play.end().kind == report::Cause::Kind::agent_lost);
   CHECK(play.end_text() ==
         "lost n4 (ranks 6-7): the host is out of reach; 1 of 4 nodes can be reached from here, and the "
         "others may continue without them");

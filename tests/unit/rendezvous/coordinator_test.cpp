@@ -169,7 +169,7 @@ TEST_CASE("a host that cannot start ends the launch as soon as all are there, an
   for (const int agent : {0, 1, 3}) play.say(agent, join_of(agent, 4));
   play.say(2, failed(2, 4, "cannot start train.py", ": no such file"));
   CHECK(play.end_text() == "cannot start train.py on n3: no such file (the same path exists on n[1-2,4])");
-  CHECK(supervise::exit_code_of(play.end()) == 127);
+  CHECK(report::exit_code_of(play.end()) == 127);
   CHECK(play.end().hint == "n3: look");
   const auto finishes = play.sent<Finish>();
   REQUIRE(finishes.size() == 4);
@@ -185,7 +185,7 @@ TEST_CASE("after a failed start the others have half a second to join") {
   play.pass(1ms);
   CHECK(play.end_text() == "cannot start train.py on n[1-2]: no such file");
   CHECK(play.coordinator.expects_latecomers());
-  const supervise::Cause end = play.end();
+  const report::Cause end = play.end();
   play.say(2, join_of(2, 4));
   CHECK(play.sent<Finish>().back().second.cause == end);
 }
@@ -204,7 +204,7 @@ TEST_CASE("one agent needs nobody else") {
   play.store_ready(0);
   CHECK(play.sent<Start>().size() == 1);
   play.say(0, AttemptSucceeded{{0}});
-  CHECK(play.end().kind == supervise::Cause::Kind::success);
+  CHECK(play.end().kind == report::Cause::Kind::success);
 }
 
 TEST_CASE("success of all is the end; the coordinator's own agent reports") {
@@ -218,7 +218,7 @@ TEST_CASE("success of all is the end; the coordinator's own agent reports") {
   REQUIRE(finishes.size() == 3);
   for (const auto& [agent, finish] : finishes) CHECK(finish.report_here == (agent == 0));
   CHECK(play.all<CloseStore>().size() == 1);
-  CHECK(play.end().kind == supervise::Cause::Kind::success);
+  CHECK(play.end().kind == report::Cause::Kind::success);
 }
 
 TEST_CASE("in a log the status names who is missing after a second, then every half minute what is new") {
@@ -340,7 +340,7 @@ TEST_CASE("the join deadline names the missing and what was seen of them") {
   play.take(play.coordinator.on_refused("10.0.0.3", "it sent nothing for 10 s", play.now));
   play.say(3, join_of(3, 4));
   play.pass(60s);
-  CHECK(play.end().kind == supervise::Cause::Kind::deadline);
+  CHECK(play.end().kind == report::Cause::Kind::deadline);
   CHECK(play.end_text() ==
         "gave up after 60 s waiting for 2 of 4 nodes: n[2-3]; lost n2: connection reset by peer; refused "
         "10.0.0.3: it sent nothing for 10 s");
@@ -369,7 +369,7 @@ TEST_CASE("agents that disagree about the launch end it, with both sides named")
     change(join);
     play.say(1, join);
     CHECK(play.sent<Finish>().size() == 2);
-    CHECK(play.end().kind == supervise::Cause::Kind::launcher_failed);
+    CHECK(play.end().kind == report::Cause::Kind::launcher_failed);
     return play.end_text();
   };
   CHECK(text_for([](Join& join) { join.version = "0.2.0"; }) ==
@@ -428,7 +428,7 @@ TEST_CASE("whoever comes when the job has started is refused, whatever it says, 
   play.lose(7, "closed");
   play.say(0, AttemptSucceeded{{0}});
   play.say(1, AttemptSucceeded{{0}});
-  CHECK(play.end().kind == supervise::Cause::Kind::success);
+  CHECK(play.end().kind == report::Cause::Kind::success);
 }
 
 TEST_CASE("a launch that cannot start says so to whoever joins, and by hand for them to print") {
@@ -513,7 +513,7 @@ TEST_CASE("without a common address the end says who reached what") {
   play.say(2, join_of(2, 3, "10.1.0.1"));
   play.say(1, Probed{{}});
   for (int round = 0; round < 3; ++round) play.pass(30s);  // n3 never answers
-  CHECK(play.end().kind == supervise::Cause::Kind::launcher_failed);
+  CHECK(play.end().kind == report::Cause::Kind::launcher_failed);
   CHECK(
       play.end_text() ==
       "no address of n1 is reached by all nodes (tried 10.0.0.1, 10.1.0.1): n2 reached 10.0.0.1; n3 reached "
@@ -546,16 +546,16 @@ TEST_CASE("a failure stops all, and all are told the same cause") {
   CHECK(play.sent<Stop>().size() == 3);
   CHECK(play.sent<Finish>().empty());
   play.say(0, Stopped{{0}, {}});
-  supervise::Failure other = failure_of(4);
+  report::Failure other = failure_of(4);
   other.status.value = 2;
   play.say(2, Stopped{{0}, {other}});
   play.say(1, Stopped{{0}, {}});
-  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(play.end().kind == report::Cause::Kind::worker_failed);
   CHECK(play.end().failure == failure_of(3));
   for (const auto& [agent, finish] : play.sent<Finish>()) {
     CHECK(finish.cause == play.end());
     CHECK(finish.others ==
-          (agent == 0 ? std::vector<supervise::Failure>{other} : std::vector<supervise::Failure>{}));
+          (agent == 0 ? std::vector<report::Failure>{other} : std::vector<report::Failure>{}));
   }
 }
 
@@ -583,7 +583,7 @@ TEST_CASE("hosts that report broken connections first do not hide the rank that 
     Play play(settings(4));
     play.run();
     for (const int agent : order) {
-      supervise::Failure failure = failure_of(2 * agent + 1);
+      report::Failure failure = failure_of(2 * agent + 1);
       failure.last_lines = {agent == 1 ? "ValueError: bad sample" : "Connection closed by peer [10.0.0.2]:1"};
       play.say(agent, AttemptFailed{{0}, failure});
       play.now += 10ms;
@@ -597,11 +597,11 @@ TEST_CASE("hosts that report broken connections first do not hide the rank that 
 TEST_CASE("the rank that raised may be told with the answer to the stop only, and is what a restart names") {
   Play play(settings(2, 1));
   play.run();
-  supervise::Failure symptom = failure_of(0);
+  report::Failure symptom = failure_of(0);
   symptom.last_lines = {"Connection reset by peer"};
   play.say(0, AttemptFailed{{0}, symptom});
   play.say(0, Stopped{{0}, {}});
-  supervise::Failure late = failure_of(3);
+  report::Failure late = failure_of(3);
   late.last_lines = {"Traceback (most recent call last):", "ValueError: bad sample"};
   late.after_stop = true;
   play.say(1, Stopped{{0}, {late}, {2}});
@@ -616,7 +616,7 @@ TEST_CASE("an agent that reports a rank it does not run is lost") {
   REQUIRE(play.all<CloseConnection>().size() == 1);
   CHECK(play.sent<Stop>().size() == 1);
   play.say(0, Stopped{{0}, {}});
-  CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(play.end().kind == report::Cause::Kind::agent_lost);
   CHECK(play.end_text() == "lost n2 (ranks 2-3): it reported a failure of rank 0, which it does not run");
 }
 
@@ -694,7 +694,7 @@ TEST_CASE("a lost agent stops the others and ends the job, also when restarts ar
   CHECK(play.sent<Stop>().size() == 2);
   play.say(0, Stopped{{0}, {}});
   play.say(1, Stopped{{0}, {}});
-  CHECK(play.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(play.end().kind == report::Cause::Kind::agent_lost);
   CHECK(play.end().host == "n3");
   CHECK(play.end_text() == "lost n3 (ranks 4-5): no answer for 20 s");
   CHECK(play.sent<Finish>().size() == 2);
@@ -714,7 +714,7 @@ TEST_CASE("an agent lost while stopping: a planned restart becomes the end, a de
   ending.say(0, AttemptFailed{{0}, failure_of(1)});
   ending.lose(2, "connection reset by peer");
   ending.all_stopped(0);
-  CHECK(ending.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(ending.end().kind == report::Cause::Kind::worker_failed);
   CHECK(ending.sent<Finish>()[0].second.remarks ==
         std::vector<std::string>{"lost n3 (ranks 4-5): connection reset by peer"});
 }
@@ -727,7 +727,7 @@ TEST_CASE("a stop request stops all and nothing is started again") {
   CHECK(play.sent<Stop>().size() == 2);
   play.say(0, AttemptFailed{{0}, failure_of(0)});  // died of the signal
   play.all_stopped(0);
-  CHECK(play.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(play.end().kind == report::Cause::Kind::stopped_by_signal);
   CHECK(play.end().signal == 15);
   CHECK(play.end().host == "n2");
 }
@@ -756,7 +756,7 @@ TEST_CASE("a signal while a failed attempt is being stopped ends the job and kee
   play.say(1, AttemptFailed{{0}, failure_of(3)});
   play.say(0, StopRequest{15, "n1"});
   play.all_stopped(0);
-  CHECK(play.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(play.end().kind == report::Cause::Kind::stopped_by_signal);
   CHECK(play.end().failure == failure_of(3));
 }
 
@@ -768,18 +768,18 @@ TEST_CASE("a signal that comes when all agents have succeeded changes nothing") 
   play.say(0, Stopped{{0}, {}});
   play.say(1, AttemptSucceeded{{0}});
   play.say(1, Stopped{{0}, {}});
-  CHECK(play.end().kind == supervise::Cause::Kind::success);
+  CHECK(play.end().kind == report::Cause::Kind::success);
 }
 
 TEST_CASE("a stop request while waiting ends at once, and who comes later is told") {
   Play play(settings(3));
   play.say(0, join_of(0, 3));
   play.say(0, StopRequest{2, "n1"});
-  CHECK(play.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(play.end().kind == report::Cause::Kind::stopped_by_signal);
   play.log.clear();
   play.say(1, join_of(1, 3));
   REQUIRE(play.sent<Finish>().size() == 1);
-  CHECK(play.sent<Finish>()[0].second.cause.kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(play.sent<Finish>()[0].second.cause.kind == report::Cause::Kind::stopped_by_signal);
   CHECK(play.all<CloseConnection>().size() == 1);
   CHECK(play.all<EndJob>().empty());
 }
@@ -791,7 +791,7 @@ TEST_CASE("an agent that never answers Stop is bounded") {
   play.say(0, Stopped{{0}, {}});
   REQUIRE(play.coordinator.deadline());
   play.pass(40s);
-  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(play.end().kind == report::Cause::Kind::worker_failed);
   CHECK(play.sent<Finish>().size() == 2);
   CHECK(play.sent<Finish>()[0].second.remarks ==
         std::vector<std::string>{"n2 (ranks 2-3) did not stop its workers within 40 s"});
@@ -1015,7 +1015,7 @@ TEST_CASE("a program that is not there is no reason for a restart, a machine wit
   const auto restarts = [](const ExitStatus& status) {
     Play play(settings(2, 3));
     play.run();
-    supervise::Failure failure = failure_of(1);
+    report::Failure failure = failure_of(1);
     failure.status = status;
     play.say(0, AttemptFailed{{0}, failure});
     play.all_stopped(0);
@@ -1030,7 +1030,7 @@ TEST_CASE("a program that is not there is no reason for a restart, a machine wit
   CHECK(restarts({Kind::exited, 127, {}, false}));
 }
 
-// ---- the restart policy: supervise/restart_policy_test.cpp has its rules
+// ---- the restart policy: lifecycle/restart_policy_test.cpp has its rules
 
 namespace {
 
@@ -1064,8 +1064,8 @@ TEST_CASE("the same failure twice without progress ends the job, and says so") {
   CHECK(play.end().hint.starts_with("--restart-policy always "));
   const auto ends = play.sent<Finish>();
   REQUIRE(ends.size() == 2);
-  CHECK(ends[0].second.restarts == supervise::UsedRestarts{1, 3, {failure_of(1)}});
-  CHECK(ends[1].second.restarts == supervise::UsedRestarts{});
+  CHECK(ends[0].second.restarts == report::UsedRestarts{1, 3, {failure_of(1)}});
+  CHECK(ends[1].second.restarts == report::UsedRestarts{});
 }
 
 TEST_CASE("progress on any agent, or by the time that the workers ran, goes on") {
@@ -1086,7 +1086,7 @@ TEST_CASE("progress of one attempt is not that of the next") {
   fail_attempt(play, 1, 2s);
   fail_attempt(play, 2, 2s);
   CHECK(play.all<ShowRestart>().size() == 2);
-  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(play.end().kind == report::Cause::Kind::worker_failed);
 }
 
 TEST_CASE("a restart that is to wait opens its store only then, and says how long") {
@@ -1123,7 +1123,7 @@ TEST_CASE("a signal or a lost agent ends a job that waits to restart at once, wi
   fail_attempt(signalled, 0, 2s);
   signalled.pass(2s);
   signalled.say(1, StopRequest{2, "n2"});
-  CHECK(signalled.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(signalled.end().kind == report::Cause::Kind::stopped_by_signal);
   CHECK(signalled.sent<Finish>().size() == 2);
   CHECK(signalled.all<CloseStore>().size() == 1);
   CHECK(signalled.sent<Finish>()[0].second.restarts.used == 1);
@@ -1131,7 +1131,7 @@ TEST_CASE("a signal or a lost agent ends a job that waits to restart at once, wi
   lost.run();
   fail_attempt(lost, 0, 2s);
   lost.lose(1, "no answer for 20 s");
-  CHECK(lost.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(lost.end().kind == report::Cause::Kind::agent_lost);
   CHECK(lost.sent<Finish>().size() == 1);
 }
 
@@ -1143,7 +1143,7 @@ TEST_CASE("a signal while a failure is stopped that the policy does not answer l
   play.say(0, AttemptFailed{{0}, failure_of(1)});
   play.say(1, StopRequest{15, "n2"});
   play.all_stopped(0);
-  CHECK(play.end().kind == supervise::Cause::Kind::worker_failed);
+  CHECK(play.end().kind == report::Cause::Kind::worker_failed);
   CHECK(play.end_text() == "exit code 1 is in --no-restart-on");
 }
 
@@ -1151,9 +1151,9 @@ TEST_CASE(
     "a signal or a loss while stopping is not forgotten where another failure turns out to be the cause") {
   CoordinatorSettings chosen = settings(3, 3);
   chosen.restarts.no_restart_on = sourced(std::vector<int>{1}, "--no-restart-on");
-  supervise::Failure symptom = failure_of(0);
+  report::Failure symptom = failure_of(0);
   symptom.last_lines = {"Connection reset by peer"};
-  supervise::Failure own = failure_of(3);
+  report::Failure own = failure_of(3);
   own.status.value = 2;
   own.last_lines = {"Traceback (most recent call last):", "ValueError: bad sample"};
   own.after_stop = true;
@@ -1170,11 +1170,11 @@ TEST_CASE(
   CHECK(play_with([](Play&) {}).all<ShowRestart>().size() == 1);
   const Play signalled = play_with([](Play& play) { play.say(1, StopRequest{15, "n2"}); });
   CHECK(signalled.all<ShowRestart>().empty());
-  CHECK(signalled.end().kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(signalled.end().kind == report::Cause::Kind::stopped_by_signal);
   CHECK(signalled.end().failure.rank == GlobalRank{3});
   CHECK(signalled.sent<Finish>()[0].second.restarts.used == 0);
   const Play lost = play_with([](Play& play) { play.lose(2, "reset"); });
-  CHECK(lost.end().kind == supervise::Cause::Kind::agent_lost);
+  CHECK(lost.end().kind == report::Cause::Kind::agent_lost);
   CHECK(lost.end_text() == "lost n3 (ranks 4-5): reset");
   CHECK(lost.sent<Finish>()[0].second.remarks.empty());
 }

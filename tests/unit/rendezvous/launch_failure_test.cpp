@@ -22,10 +22,10 @@ TEST_CASE("the sentence of an error is taken apart at its host") {
 }
 
 TEST_CASE("the same failure is told once for all hosts that have it") {
-  const supervise::Cause all = describe_failed_start({{"n1", missing("n1")}, {"n2", missing("n2")}}, {});
+  const report::Cause all = describe_failed_start({{"n1", missing("n1")}, {"n2", missing("n2")}}, {});
   CHECK(all.detail == "cannot start train.py on n[1-2]: no such file");
   CHECK(all.hint == "look");
-  CHECK(supervise::exit_code_of(all) == 127);
+  CHECK(report::exit_code_of(all) == 127);
   const LaunchFailure wrong = make_launch_failure("--nnodes 3 is not 2", "", 2, "n1");
   CHECK(describe_failed_start({{"n1", wrong}, {"n2", wrong}}, {}).detail == "--nnodes 3 is not 2");
 }
@@ -39,10 +39,10 @@ TEST_CASE("hosts that are well are named only where that helps") {
 
 TEST_CASE("unlike failures are told one after the other, the first one's code counts") {
   const LaunchFailure wrong = make_launch_failure("--nnodes 3 is not 2", "", 2, "n1");
-  const supervise::Cause cause =
+  const report::Cause cause =
       describe_failed_start({{"n1", wrong}, {"n2", missing("n2")}, {"n3", wrong}}, {});
   CHECK(cause.detail == "n[1,3]: --nnodes 3 is not 2; cannot start train.py on n2: no such file");
-  CHECK(supervise::exit_code_of(cause) == 2);
+  CHECK(report::exit_code_of(cause) == 2);
 }
 
 TEST_CASE("a hint names the hosts whose mistake it is, where others are well") {
@@ -54,7 +54,7 @@ TEST_CASE("a hint names the hosts whose mistake it is, where others are well") {
 
 TEST_CASE("what a failure says is printable") {
   const LaunchFailure odd = make_launch_failure("a\033b", "c\td", 2, "n1");
-  const supervise::Cause cause = describe_failed_start({{"n1", odd}}, {});
+  const report::Cause cause = describe_failed_start({{"n1", odd}}, {});
   CHECK(cause.detail == "a\\x1bb");
   CHECK(cause.hint == "c\\x09d");
 }

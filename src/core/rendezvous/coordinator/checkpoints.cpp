@@ -183,7 +183,7 @@ std::optional<std::int64_t> Checkpoints::pending() const {
   return is_newer ? std::optional(all.front().step) : std::nullopt;
 }
 
-bool Checkpoints::hold(const supervise::Cause& cause) {
+bool Checkpoints::hold(const report::Cause& cause) {
   if (!settings_ || settings_->flush.empty() || given_up_ || (!end_ && !pending())) return false;
   begin_end();
   if (end_) return true;
@@ -199,7 +199,7 @@ void Checkpoints::give_up() {
   limit_.reset();
 }
 
-std::optional<supervise::Cause> Checkpoints::take_end(const CoordinatorJobEnd& job, TimePoint now) {
+std::optional<report::Cause> Checkpoints::take_end(const CoordinatorJobEnd& job, TimePoint now) {
   if (!end_) return std::nullopt;
   if (!held_at_) held_at_ = now;
   limit_ = *held_at_ + settings_->flush_limit;

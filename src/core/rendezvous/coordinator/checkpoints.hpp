@@ -48,12 +48,12 @@ class Checkpoints {
   void begin_end();
   void note_job_end(TimePoint end) { flush_.note_job_end(end); }  // time that the scheduler shows
   // Holds the end back if a newer step can be flushed first; the first cause counts. False: it may come.
-  bool hold(const supervise::Cause& cause);
+  bool hold(const report::Cause& cause);
   bool holds_end() const { return end_.has_value(); }
   void cut_short() { cut_short_ = holds_end(); }  // it waits no longer
   void give_up();                                 // once the job may continue elsewhere
   // Returns the cause once the flush is over, or its time.
-  std::optional<supervise::Cause> take_end(const CoordinatorJobEnd& job, TimePoint now);
+  std::optional<report::Cause> take_end(const CoordinatorJobEnd& job, TimePoint now);
   std::optional<TimePoint> due() const { return limit_ ? limit_ : flush_.due(); }
 
  private:
@@ -76,7 +76,7 @@ class Checkpoints {
   std::vector<allocation::Notice> notices_;
   bool copies_ = false, is_untold_ = false;  // there are neighbours; there may be news
   std::int64_t kept_told_ = -1, published_told_ = -1;
-  std::optional<supervise::Cause> end_;  // held back
+  std::optional<report::Cause> end_;  // held back
   bool given_up_ = false, cut_short_ = false;
   std::optional<TimePoint> signal_at_, held_at_, limit_;
 };

@@ -104,7 +104,7 @@ void Coordinator::expel(ConnectionId connection, const std::string& why, TimePoi
 }
 
 // Checks the rank: a failure of one that the agent does not run would be another host's in the report.
-bool Coordinator::check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now) {
+bool Coordinator::check_rank(ConnectionId connection, const report::Failure& failure, TimePoint now) {
   if (runs_rank(members_.here().at(connection), failure.rank)) return true;
   expel(connection,
         fmt::format("it reported a failure of rank {}, which it does not run", failure.rank.value), now);
@@ -192,7 +192,7 @@ void Coordinator::handle(ConnectionId connection, const Join& join, TimePoint no
   const std::string problem = disagreement(join);
   if (!problem.empty() && state_ != State::gathering) return refuse_late(connection, join);
   if (!problem.empty()) {
-    const supervise::Cause cause =
+    const report::Cause cause =
         join.failure ? describe_failed_start({{printable(join.announcement.host), *join.failure}}, {})
                      : failed_here(problem);
     ++told_;
@@ -397,7 +397,7 @@ void Coordinator::handle(ConnectionId connection, const AttemptFailed& failed, T
     failed_at_ = now;
     begin_stop({attempt_}, now);
   } else {
-    supervise::Failure further = failed.failure;
+    report::Failure further = failed.failure;
     const bool same_wake_up = first_failure_ && now == failed_at_;
     if (same_wake_up && further.rank < first_failure_->rank) std::swap(further, *first_failure_);
     note_further(further);
@@ -414,7 +414,7 @@ void Coordinator::handle(ConnectionId connection, const AttemptSucceeded& succee
 void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePoint now) {
   if (!members_.takes_part(members_.here().at(connection)))
     return expel(connection, describe_wrong(AgentMessage{stopped}), now);
-  for (const supervise::Failure& failure : stopped.failures) {
+  for (const report::Failure& failure : stopped.failures) {
     if (!check_rank(connection, failure, now)) return;
     note_further(failure);
   }
@@ -429,7 +429,7 @@ void Coordinator::handle(ConnectionId connection, const Stopped& stopped, TimePo
 void Coordinator::handle(ConnectionId, const StopRequest& request, TimePoint now) {
   if (request.again) return checkpoints_.cut_short();
   checkpoints_.note_signal(now);
-  end_with({supervise::Cause::Kind::stopped_by_signal,
+  end_with({report::Cause::Kind::stopped_by_signal,
             {},
             request.signal,
             printable(request.host),
@@ -443,12 +443,12 @@ void Coordinator::begin_stop(Stop stop, TimePoint now) {
   stopping_since_ = now;
   for (Agent& agent : agents_) agent.stopped = agent.looks = false;
   stopped_ = 0;
-  record(told::stopping(attempt_, final_cause_     ? supervise::describe(*final_cause_)
-                                  : first_failure_ ? supervise::describe(*first_failure_)
+  record(told::stopping(attempt_, final_cause_     ? facts::describe(*final_cause_)
+                                  : first_failure_ ? facts::describe(*first_failure_)
                                                    : changes_.front()));
   stop.again = !final_cause_ && (!first_failure_ || decide_restart().restart);
   if (!stop.again) checkpoints_.begin_end();
-  if (first_failure_) stop.failure = supervise::without_words(*first_failure_);
+  if (first_failure_) stop.failure = report::without_words(*first_failure_);
   send_all(stop);
   if (stop.again && settings_.looks_at_spares) look_at_spares();
   check_stopped(now);
@@ -471,7 +471,7 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
   }
   if (settings_.elastic && goes_on_without(agent, sentence, now)) return;
   const std::string detail = too_few() ? sentence + "; " + describe_too_few() : sentence;
-  end_with({supervise::Cause::Kind::agent_lost, {}, 0, host_of(agent), detail}, now);
+  end_with({report::Cause::Kind::agent_lost, {}, 0, host_of(agent), detail}, now);
   if (state_ != State::stopping) return;
   const bool is_the_cause = final_cause_ && final_cause_->detail == detail;
   if (!is_the_cause && remarks_.size() < k_max_remarks) remarks_.push_back(detail);

@@ -6,7 +6,7 @@
 // The states are described in expected_messages.hpp.
 //
 // Rules. The first cause wins; of an attempt's failures it is the one that says nothing of another
-// (supervise/root_cause.hpp), then the first, and of those with the same `now` the lowest rank. A failure
+// (report/root_cause.hpp), then the first, and of those with the same `now` the lowest rank. A failure
 // that a restart would answer gives way to a lost agent or a signal, and stays in the report. A signal after
 // all agents have succeeded changes nothing. Messages about a past attempt are ignored; who sends what none
 // sends then is lost (expected_messages.hpp).
@@ -41,7 +41,7 @@
 #include "rendezvous/membership/membership.hpp"
 #include "rendezvous/membership/quorum.hpp"
 #include "slow/slow_watch.hpp"
-#include "supervise/restart_policy.hpp"
+#include "lifecycle/restart_policy.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -69,7 +69,7 @@ class Coordinator {
   std::optional<TimePoint> deadline() const;  // when on_time wants to be called
   // Reports whether agents that are yet to come would look for this process after the launch failed.
   bool expects_latecomers() const {
-    return ended_with_.kind == supervise::Cause::Kind::launcher_failed && told_ < agents_.size();
+    return ended_with_.kind == report::Cause::Kind::launcher_failed && told_ < agents_.size();
   }
 
  private:
@@ -141,7 +141,7 @@ class Coordinator {
   void check_takeover(TimePoint now);
   void take_over(TimePoint now);
   void give_up_takeover();
-  void note_first_failure(const supervise::Failure& cause);
+  void note_first_failure(const report::Failure& cause);
   bool too_few() const { return settings_.elastic && !enough_nodes(); }
   std::string describe_too_few() const;
   void form_world(TimePoint now);
@@ -163,12 +163,12 @@ class Coordinator {
   void forget(AgentIndex agent, const std::string& sentence, Left how, TimePoint now);
   bool may_run_workers(AgentIndex agent) const;
   void expel(ConnectionId connection, const std::string& why, TimePoint now);
-  bool check_rank(ConnectionId connection, const supervise::Failure& failure, TimePoint now);
+  bool check_rank(ConnectionId connection, const report::Failure& failure, TimePoint now);
   std::set<ConnectionId> agents_to_ask(const std::string& client) const;
   void lose(AgentIndex agent, const std::string& sentence, TimePoint now, Left how = Left::away);
   void check_stopped(TimePoint now);
-  supervise::AttemptEnd attempt_end() const;
-  supervise::RestartDecision decide_restart() const;
+  lifecycle::AttemptEnd attempt_end() const;
+  lifecycle::RestartDecision decide_restart() const;
   void finish_instead();
   void restart(TimePoint now);
   void restart_changed(TimePoint now);
@@ -182,13 +182,13 @@ class Coordinator {
   bool waits_to_restart() const { return state_ == State::opening && state_deadline_; }
   bool is_busy(AgentIndex agent) const;
   bool is_looking(AgentIndex agent) const { return members_.is_here(agent) && at(agent).looks; }
-  void end_with(supervise::Cause cause, TimePoint now, bool whole_tree = false);
-  void finish(const supervise::Cause& cause);
+  void end_with(report::Cause cause, TimePoint now, bool whole_tree = false);
+  void finish(const report::Cause& cause);
   void join_deadline_passed(TimePoint now);
   void stop_deadline_passed(TimePoint now);
   void update_status(TimePoint now);
   void send_all(const CoordinatorMessage& message);
-  void note_further(const supervise::Failure& failure);
+  void note_further(const report::Failure& failure);
   void note_ended(AgentIndex agent, const Stopped& stopped);
   void settle_cause();
   void handle(ConnectionId connection, const Happened& happened, TimePoint now);
@@ -205,7 +205,7 @@ class Coordinator {
   std::string name_of(AgentIndex agent) const;  // "n3 (ranks 8-15)"
   const plan::Assignment* share_of(AgentIndex agent) const;
   bool runs_rank(AgentIndex agent, GlobalRank rank) const;
-  supervise::Cause failed_here(std::string detail) const;
+  report::Cause failed_here(std::string detail) const;
   Agent& at(AgentIndex agent) { return agents_[static_cast<std::size_t>(agent.value)]; }
   const Agent& at(AgentIndex agent) const { return agents_[static_cast<std::size_t>(agent.value)]; }
   Agent& of(ConnectionId connection) { return at(members_.here().at(connection)); }
@@ -240,15 +240,15 @@ class Coordinator {
   std::vector<FailedStart> without_;  // hosts that the job starts without
   std::string address_, status_shown_;
   Attempt attempt_;
-  std::optional<supervise::Failure> first_failure_;  // first of this attempt; settle_cause() may replace it
+  std::optional<report::Failure> first_failure_;  // first of this attempt; settle_cause() may replace it
   std::vector<int> victims_;
   TimePoint started_at_, failed_at_, stopping_since_;  // the workers of this attempt; the first of them; all
-  supervise::RestartPolicy policy_;
-  std::optional<supervise::Cause> final_cause_, late_cause_;  // decided while stopping; instead of a restart
-  std::vector<supervise::Failure> others_;
+  lifecycle::RestartPolicy policy_;
+  std::optional<report::Cause> final_cause_, late_cause_;  // decided while stopping; instead of a restart
+  std::vector<report::Failure> others_;
   std::vector<std::string> candidates_, remarks_;
   CoordinatorJobEnd job_end_;
-  supervise::Cause ended_with_;
+  report::Cause ended_with_;
   std::size_t told_ = 0;  // agents that have been sent Finish
   Actions actions_;
 };

@@ -46,7 +46,7 @@ struct ShowStatus {
 };
 // A worker's failure was answered with another attempt.
 struct ShowRestart {
-  supervise::Failure cause;
+  report::Failure cause;
   Attempt next;
   int restarts = 1;  // used, this one included
   int max_restarts = 0;
@@ -61,7 +61,7 @@ struct Record {  // for --events: the time, and the host where it has none, are 
 };
 // Always the last action.
 struct EndJob {
-  supervise::Cause cause;
+  report::Cause cause;
 };
 using CoordinatorAction = std::variant<SendTo, CloseConnection, OpenStore, CloseStore, JudgeClient, ShowHang,
                                        ShowStatus, ShowRestart, ShowNotice, Record, EndJob>;

@@ -11,8 +11,8 @@
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/message.hpp"
 #include "rendezvous/roster.hpp"
-#include "supervise/killed_ranks.hpp"
-#include "supervise/root_cause.hpp"
+#include "report/killed_ranks.hpp"
+#include "report/root_cause.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -51,8 +51,8 @@ struct CoordinatorJobEnd {
   std::optional<int> warning;   // the signal that the workers were sent before it
   TimePoint decided_at;         // when all workers of the last attempt had stopped
   Milliseconds grace{0};        // time that the scheduler gives the workers to stop; 0: not known
-  std::vector<supervise::KilledRanks> killed;   // in this attempt
-  std::map<int, supervise::EarlyEnd> finished;  // ranks of this attempt that had succeeded before its stop
+  std::vector<report::KilledRanks> killed;   // in this attempt
+  std::map<int, report::EarlyEnd> finished;  // ranks of this attempt that had succeeded before its stop
 };
 
 // Join of an agent that is back before its loss was noticed: it waits for its place.

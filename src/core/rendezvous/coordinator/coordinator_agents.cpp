@@ -172,8 +172,8 @@ std::string Coordinator::name_of(AgentIndex agent) const {
   return fmt::format("{} ({})", host_of(agent), describe_ranks(plan::ranks_of(*share)));
 }
 
-supervise::Cause Coordinator::failed_here(std::string detail) const {
-  return {supervise::Cause::Kind::launcher_failed, {}, 0, host_of(settings_.own), std::move(detail)};
+report::Cause Coordinator::failed_here(std::string detail) const {
+  return {report::Cause::Kind::launcher_failed, {}, 0, host_of(settings_.own), std::move(detail)};
 }
 
 }  // namespace ddprun::rendezvous

@@ -10,8 +10,8 @@
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
-#include "supervise/report.hpp"
-#include "supervise/root_cause.hpp"
+#include "report/report.hpp"
+#include "report/root_cause.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -20,13 +20,13 @@ namespace {
 constexpr std::size_t k_max_seen = 512;  // failures of one attempt that are not alike
 
 // Returns the ranks that were running when the signal came, for the report.
-std::vector<int> ranks_running(int world_size, const std::map<int, supervise::EarlyEnd>& finished,
-                               const std::optional<supervise::Failure>& failure,
-                               const std::vector<supervise::Failure>& others) {
+std::vector<int> ranks_running(int world_size, const std::map<int, report::EarlyEnd>& finished,
+                               const std::optional<report::Failure>& failure,
+                               const std::vector<report::Failure>& others) {
   std::set<int> ended;
   for (const auto& [rank, end] : finished) ended.insert(rank);
   if (failure) ended.insert(failure->rank.value);
-  for (const supervise::Failure& other : others) ended.insert(other.rank.value);
+  for (const report::Failure& other : others) ended.insert(other.rank.value);
   std::vector<int> running;
   for (int rank = 0; rank < world_size; ++rank) {
     if (!ended.contains(rank)) running.push_back(rank);
@@ -43,7 +43,7 @@ void Coordinator::check_stopped(TimePoint now) {
     return;
   settle_cause();
   job_end_.decided_at = now;
-  const bool signalled = final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal;
+  const bool signalled = final_cause_ && final_cause_->kind == report::Cause::Kind::stopped_by_signal;
   const bool succeeded = std::ranges::all_of(members_.participants(),  // a lost one among them has not
                                              [this](AgentIndex agent) { return at(agent).succeeded; });
   if ((signalled || requests_.any()) && succeeded) return finish({});
@@ -51,10 +51,10 @@ void Coordinator::check_stopped(TimePoint now) {
   if (final_cause_ && first_failure_) final_cause_->failure = *first_failure_;
   if (final_cause_) return finish(*final_cause_);
   if (!changes_.empty()) return restart_changed(now);
-  supervise::RestartDecision decision = decide_restart();
+  lifecycle::RestartDecision decision = decide_restart();
   if (decision.restart && late_cause_) return finish_instead();
   if (decision.restart) return restart(now);
-  finish({supervise::Cause::Kind::worker_failed,
+  finish({report::Cause::Kind::worker_failed,
           *first_failure_,
           0,
           {},
@@ -62,15 +62,15 @@ void Coordinator::check_stopped(TimePoint now) {
           std::move(decision.hint)});
 }
 
-supervise::RestartDecision Coordinator::decide_restart() const {
-  supervise::RestartDecision decision = policy_.decide(attempt_end());
-  return decision.restart && too_few() ? supervise::RestartDecision{false, {}, describe_too_few(), {}}
+lifecycle::RestartDecision Coordinator::decide_restart() const {
+  lifecycle::RestartDecision decision = policy_.decide(attempt_end());
+  return decision.restart && too_few() ? lifecycle::RestartDecision{false, {}, describe_too_few(), {}}
                                        : decision;
 }
 
-supervise::AttemptEnd Coordinator::attempt_end() const {
+lifecycle::AttemptEnd Coordinator::attempt_end() const {
   const auto ran = std::chrono::floor<Milliseconds>(failed_at_ - started_at_);
-  supervise::AttemptEnd end{*first_failure_, ran, progressed_};
+  lifecycle::AttemptEnd end{*first_failure_, ran, progressed_};
   end.warned = job_end_.warning.has_value();
   if (job_end_.at) {
     const TimePoint now = std::max(failed_at_, job_end_.decided_at);
@@ -100,15 +100,15 @@ void Coordinator::finish_instead() {
 }
 
 void Coordinator::restart(TimePoint now) {
-  const supervise::Failure cause = *first_failure_;
+  const report::Failure cause = *first_failure_;
   const Milliseconds delay = policy_.note_end(attempt_end()).delay;
   if (settings_.elastic) note_first_failure(cause);
-  const std::vector<supervise::KilledRanks> killed = job_end_.killed;
+  const std::vector<report::KilledRanks> killed = job_end_.killed;
   next_attempt();
-  record(told::restart(attempt_, supervise::describe_restart(cause, delay), &cause));
+  record(told::restart(attempt_, report::describe_restart(cause, delay), &cause));
   actions_.push_back(ShowRestart{cause, attempt_, policy_.used().used, settings_.max_restarts, delay});
-  for (const supervise::KilledRanks& each : killed)
-    actions_.push_back(ShowNotice{{supervise::describe(each), {}}});
+  for (const report::KilledRanks& each : killed)
+    actions_.push_back(ShowNotice{{facts::describe(each), {}}});
   if (delay == Milliseconds{0}) return begin_attempt(now);
   tell_rosters();  // includes the restart that is used up now
   state_ = State::opening;
@@ -136,13 +136,13 @@ void Coordinator::next_attempt() {
 }
 
 // Ends the job at once, or after the workers have been stopped.
-void Coordinator::end_with(supervise::Cause cause, TimePoint now, bool whole_tree) {
+void Coordinator::end_with(report::Cause cause, TimePoint now, bool whole_tree) {
   // Should this coordinator be lost meanwhile, no other one starts the workers again.
-  const bool asked = cause.kind == supervise::Cause::Kind::stopped_by_signal;
+  const bool asked = cause.kind == report::Cause::Kind::stopped_by_signal;
   if (state_ == State::stopping) {
     // Decides by what is known so far: until all have stopped, another failure may turn out to be the cause.
     const bool goes_on = (first_failure_ && decide_restart().restart) || !changes_.empty();
-    std::optional<supervise::Cause>& ending = goes_on ? final_cause_ : late_cause_;
+    std::optional<report::Cause>& ending = goes_on ? final_cause_ : late_cause_;
     if (!final_cause_ && !ending) ending = std::move(cause);
     if (asked) tell_rosters();
   } else if (state_ == State::running) {
@@ -197,7 +197,7 @@ void Coordinator::stop_deadline_passed(TimePoint now) {
   if (state_ == State::stopping) check_stopped(now);
 }
 
-void Coordinator::finish(const supervise::Cause& cause) {
+void Coordinator::finish(const report::Cause& cause) {
   if (checkpoints_.hold(cause)) return hold_end();
   if (store_asked_) actions_.push_back(CloseStore{attempt_});
   state_ = State::finished;
@@ -232,8 +232,8 @@ void Coordinator::send(AgentIndex agent, CoordinatorMessage message) {
   actions_.push_back(SendTo{*members_.at(agent).connection, std::move(message)});
 }
 
-void Coordinator::note_further(const supervise::Failure& failure) {
-  if (others_.size() >= k_max_seen) others_ = supervise::fold_alike(std::move(others_));
+void Coordinator::note_further(const report::Failure& failure) {
+  if (others_.size() >= k_max_seen) others_ = report::fold_alike(std::move(others_));
   if (others_.size() < k_max_seen) others_.push_back(failure);
 }
 
@@ -243,7 +243,7 @@ void Coordinator::note_ended(AgentIndex agent, const Stopped& stopped) {
     const int rank = stopped.finished[i], ago = i < stopped.finished_ago.size() ? stopped.finished_ago[i] : 0;
     job_end_.finished[rank] = {rank, host_of(agent), Milliseconds{std::max(ago, 0)}};
   }
-  for (const supervise::KilledRanks& each : stopped.killed) {
+  for (const report::KilledRanks& each : stopped.killed) {
     const bool own =
         std::ranges::all_of(each.ranks, [&](int rank) { return runs_rank(agent, GlobalRank{rank}); });
     if (own && job_end_.killed.size() < k_max_further_failures) job_end_.killed.push_back(each);
@@ -258,16 +258,16 @@ void Coordinator::settle_cause() {
     victims_.clear();
     return;
   }
-  std::vector<supervise::Failure> seen{std::move(*first_failure_)};
+  std::vector<report::Failure> seen{std::move(*first_failure_)};
   seen.insert(seen.end(), std::make_move_iterator(others_.begin()), std::make_move_iterator(others_.end()));
-  supervise::RankedFailures ranked = supervise::rank_failures(std::move(seen), std::move(victims_));
+  report::RankedFailures ranked = report::rank_failures(std::move(seen), std::move(victims_));
   first_failure_ = std::move(ranked.cause);
   others_ = std::move(ranked.others);
   if (others_.size() > k_max_further_failures) others_.resize(k_max_further_failures);
   victims_ = final_cause_ ? std::vector<int>() : std::move(ranked.victims);
-  std::vector<supervise::EarlyEnd> early;
+  std::vector<report::EarlyEnd> early;
   for (const auto& [rank, end] : job_end_.finished) early.push_back(end);
-  supervise::explain_by_early_ends(*first_failure_, early);
+  report::explain_by_early_ends(*first_failure_, early);
   record(told::failed(*first_failure_));
 }
 

@@ -27,7 +27,7 @@ Event event_of(EventKind kind, Attempt attempt, std::string what = {}) {
   return event;
 }
 
-void set_ending(Event& event, const supervise::Failure& failure) {
+void set_ending(Event& event, const report::Failure& failure) {
   const ExitStatus& status = failure.status;
   if (status.kind == ExitStatus::Kind::signalled) event.signal = options::signal_name(status.value);
   if (status.kind == ExitStatus::Kind::exited) event.exit_code = status.value;
@@ -81,8 +81,8 @@ Event hang(Attempt attempt, const status::Verdict& verdict) {
   return event;
 }
 
-Event failed(const supervise::Failure& failure) {
-  Event event = event_of(EventKind::failed, failure.attempt, supervise::describe(failure));
+Event failed(const report::Failure& failure) {
+  Event event = event_of(EventKind::failed, failure.attempt, facts::describe(failure));
   event.host = failure.host;
   event.rank = failure.rank.value;
   event.local_rank = failure.local_rank.value;
@@ -94,7 +94,7 @@ Event failed(const supervise::Failure& failure) {
   return event;
 }
 
-Event restart(Attempt attempt, std::string what, const supervise::Failure* cause) {
+Event restart(Attempt attempt, std::string what, const report::Failure* cause) {
   Event event = event_of(EventKind::restart, attempt, std::move(what));
   if (cause != nullptr) set_ending(event, *cause);
   return event;
@@ -138,10 +138,10 @@ Event checkpoint(Attempt attempt, std::int64_t step, const std::string& folder) 
   return event;
 }
 
-Event end(Attempt attempt, const supervise::Cause& cause) {
-  Event event = event_of(EventKind::end, attempt, supervise::describe(cause));
-  event.exit_code = supervise::exit_code_of(cause);
-  if (cause.kind == supervise::Cause::Kind::worker_failed && !cause.detail.empty())
+Event end(Attempt attempt, const report::Cause& cause) {
+  Event event = event_of(EventKind::end, attempt, facts::describe(cause));
+  event.exit_code = report::exit_code_of(cause);
+  if (cause.kind == report::Cause::Kind::worker_failed && !cause.detail.empty())
     event.what += "; not restarted: " + cause.detail;
   return event;
 }

@@ -7,7 +7,7 @@
 #include "events/event.hpp"
 #include "status/slow_rank.hpp"
 #include "status/verdict.hpp"
-#include "supervise/outcome.hpp"
+#include "report/outcome.hpp"
 
 namespace ddprun::rendezvous::told {
 
@@ -18,15 +18,15 @@ events::Event attempt(Attempt attempt, int workers);
 events::Event stopping(Attempt attempt, const std::string& why);
 events::Event lost(std::string host, std::string sentence);
 events::Event hang(Attempt attempt, const status::Verdict& verdict);
-events::Event failed(const supervise::Failure& failure);
+events::Event failed(const report::Failure& failure);
 // Makes the event of a restart. `cause`: the failure that it answers, if there is one.
-events::Event restart(Attempt attempt, std::string what, const supervise::Failure* cause = nullptr);
+events::Event restart(Attempt attempt, std::string what, const report::Failure* cause = nullptr);
 events::Event asked(Attempt attempt, std::string what);
 events::Event unfit(Attempt attempt, std::string host, std::string what, std::string hint);
 events::Event slow(Attempt attempt, const status::SlowNotice& notice);
 events::Event waited(Attempt attempt, int rank, double seconds);
 // Makes the event of a step that is complete in memory, or in the flush folder of that name.
 events::Event checkpoint(Attempt attempt, std::int64_t step, const std::string& folder);
-events::Event end(Attempt attempt, const supervise::Cause& cause);
+events::Event end(Attempt attempt, const report::Cause& cause);
 
 }  // namespace ddprun::rendezvous::told

@@ -48,7 +48,7 @@ void Coordinator::judge_hang(const status::JobStatus& job, bool early, TimePoint
 // Fails the attempt as if the rank that the others wait for had failed. If no restart is wanted, the cause is
 // final.
 void Coordinator::fail_hung(const status::Verdict& verdict, TimePoint now) {
-  supervise::Failure failure;
+  report::Failure failure;
   failure.attempt = attempt_;
   failure.rank = GlobalRank{verdict.rank};
   failure.local_rank = LocalRank{verdict.local_rank};
@@ -63,7 +63,7 @@ void Coordinator::fail_hung(const status::Verdict& verdict, TimePoint now) {
   failed_at_ = now;
   const auto& action = settings_.hang.action;
   if (action && action->value == options::OnHang::stop)
-    final_cause_ = supervise::Cause{supervise::Cause::Kind::worker_failed, failure, 0, {}, {}};
+    final_cause_ = report::Cause{report::Cause::Kind::worker_failed, failure, 0, {}, {}};
   begin_stop({attempt_}, now);
 }
 

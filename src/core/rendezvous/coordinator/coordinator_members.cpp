@@ -11,7 +11,7 @@
 #include "rendezvous/coordinator/stage_sources.hpp"
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/waiting_text.hpp"
-#include "supervise/known_failures.hpp"
+#include "report/known_failures.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -57,7 +57,7 @@ std::vector<std::string> fold_lost_units(std::vector<std::string> changes, const
 // Sends an agent away that has joined to report why it cannot start.
 void dismiss(ConnectionId connection, const Join& join, Coordinator::Actions& actions) {
   const FailedStart failed{printable(join.announcement.host), *join.failure};
-  const supervise::Cause cause = describe_failed_start({failed}, {});
+  const report::Cause cause = describe_failed_start({failed}, {});
   actions.push_back(SendTo{connection, Finish{cause, {}, {}, false}});
   actions.push_back(CloseConnection{connection});
 }
@@ -127,11 +127,11 @@ void Coordinator::restart_changed(TimePoint now) {
 }
 
 // Notes the first failure: a host whose workers fail first again and again may be the reason itself.
-void Coordinator::note_first_failure(const supervise::Failure& cause) {
+void Coordinator::note_first_failure(const report::Failure& cause) {
   const auto& all = members_.participants();
   const auto found =
       std::ranges::find_if(all, [&](AgentIndex agent) { return runs_rank(agent, cause.rank); });
-  if (found != all.end()) members_.note_first_failure(*found, supervise::may_be_hardware(cause));
+  if (found != all.end()) members_.note_first_failure(*found, report::may_be_hardware(cause));
 }
 
 // ---- late joins, and those that cannot take part
@@ -144,7 +144,7 @@ bool Coordinator::does_without(ConnectionId connection, const Join& join, TimePo
   if (!may || left < settings_.elastic->least) return false;
   dismiss(connection, join, actions_);
   without_.push_back({printable(announced.host), *join.failure});
-  const supervise::Cause cause = describe_failed_start({without_.back()}, {});
+  const report::Cause cause = describe_failed_start({without_.back()}, {});
   actions_.push_back(ShowNotice{{cause.detail + "; the job starts without it", {}}});
   if (all_came()) form_world(now);
   return true;
@@ -223,7 +223,7 @@ void Coordinator::join_deadline_passed(TimePoint now) {
     seen.push_back(fmt::format("refused {}: {}", printable(address), why));
   }
   if (!seen.empty()) text += "; " + join(seen, "; ");
-  finish({supervise::Cause::Kind::deadline, {}, 0, {}, text});
+  finish({report::Cause::Kind::deadline, {}, 0, {}, text});
 }
 
 // ---- a fixed number of nodes, of which one comes back

@@ -121,7 +121,7 @@ void Coordinator::drain(const std::vector<AgentIndex>& places, const std::string
 // know that, and could go on with others.
 void Coordinator::part_with(AgentIndex agent, const std::string& sentence, TimePoint now, bool drained) {
   const ConnectionId connection = *members_.at(agent).connection;
-  Finish finish{{supervise::Cause::Kind::agent_lost, {}, 0, host_of(agent), sentence}, {}, {}, false};
+  Finish finish{{report::Cause::Kind::agent_lost, {}, 0, host_of(agent), sentence}, {}, {}, false};
   finish.drained = drained;
   actions_.push_back(SendTo{connection, std::move(finish)});
   actions_.push_back(CloseConnection{connection});
@@ -162,7 +162,7 @@ void Coordinator::note_unfit(AgentIndex agent, const Unfit& unfit, bool leaves) 
   const std::string remedy = printable(unfit.remedy, 512);
   record(told::unfit(attempt_, host_of(agent), what, remedy));
   if (leaves || stays) return actions_.push_back(ShowNotice{{what, remedy}});
-  late_cause_ = {supervise::Cause::Kind::launcher_failed, {}, 0, host_of(agent), what, remedy, k_exit_unfit};
+  late_cause_ = {report::Cause::Kind::launcher_failed, {}, 0, host_of(agent), what, remedy, k_exit_unfit};
   remarks_.push_back(what);
 }
 

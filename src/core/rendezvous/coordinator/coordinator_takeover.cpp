@@ -40,7 +40,7 @@ Roster Coordinator::make_roster() const {
   roster.attempt = attempt_;
   roster.used_restarts = policy_.used().used;
   roster.launch_id = settings_.launch_id;
-  if (final_cause_ && final_cause_->kind == supervise::Cause::Kind::stopped_by_signal)
+  if (final_cause_ && final_cause_->kind == report::Cause::Kind::stopped_by_signal)
     roster.ending = Ending{final_cause_->signal, final_cause_->host};
   return roster;
 }
@@ -84,7 +84,7 @@ void Coordinator::handle(ConnectionId connection, const RosterTaken& taken, Time
 bool Coordinator::is_outvoted(AgentIndex lost, const std::string& sentence) {
   if (!settings_.succession || quorum_.is_majority()) return false;
   checkpoints_.give_up();
-  finish({supervise::Cause::Kind::agent_lost,
+  finish({report::Cause::Kind::agent_lost,
           {},
           0,
           host_of(lost),
@@ -157,7 +157,7 @@ void Coordinator::take_over(TimePoint now) {
     members_.note_lost(own.coordinator, own.host, settings_.takeover->why);
   for (const int place : members_.missing()) members_.note_lost({place}, host_of({place}), {});
   if (too_few()) {
-    return finish({supervise::Cause::Kind::agent_lost,
+    return finish({report::Cause::Kind::agent_lost,
                    {},
                    0,
                    own.host,
@@ -171,7 +171,7 @@ void Coordinator::give_up_takeover() {
   const std::string host = takeover_->survivors.empty() ? "" : takeover_->survivors.front().roster.host;
   takeover_.reset();
   checkpoints_.give_up();
-  finish({supervise::Cause::Kind::agent_lost,
+  finish({report::Cause::Kind::agent_lost,
           {},
           0,
           host,

@@ -151,7 +151,7 @@ class TracedRank {
 // Reports whether it may be traced: others are stopped or traced already, or would hold the tool up until the
 // kernel lets go of them.
 bool may_be_traced(const status::WorkerStatus& worker) {
-  const supervise::StuckProcess process = capture_stuck_process(worker.pid);
+  const facts::StuckProcess process = capture_stuck_process(worker.pid);
   return process.tracer == 0 && (process.state == 'S' || process.state == 'R');
 }
 

@@ -71,7 +71,7 @@ void dump_by_signal(std::vector<Dump> dumps) {
 
 // Describes an unusual state of the process; for one without a stack, any state.
 std::string describe_process(const status::WorkerStatus& worker) {
-  const supervise::StuckProcess process = capture_stuck_process(worker.pid);
+  const facts::StuckProcess process = capture_stuck_process(worker.pid);
   const std::string where = process.wait_channel.empty() ? "" : " in " + process.wait_channel;
   // An agent may trace its worker itself, to hold signals (os/process/held_signals.hpp): then T is shown as
   // t.

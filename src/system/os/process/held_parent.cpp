@@ -56,7 +56,7 @@ bool HeldParent::look(const PeerLinks& links) {
   watch_.note(parent ? parent->state : '?', parent ? parent->cpu_ticks : 0, now);
   at_terminal_ = parent && parent->terminal != 0 && parent->foreground != parent->group;
   if (!at_terminal_ && watch_.takes_telling()) {
-    const supervise::StuckProcess process = capture_stuck_process(pid_);
+    const facts::StuckProcess process = capture_stuck_process(pid_);
     tell(describe_stopped(process, host_, watch_.stopped_for()), hint_for_stopped(process, host_));
   }
   if (!watch_.is_held() || !is_forsaken(links, now)) return false;

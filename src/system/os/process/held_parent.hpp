@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/duration.hpp"
-#include "supervise/stopped_process.hpp"
+#include "facts/stopped_process.hpp"
 
 namespace ddprun::os {
 
@@ -44,7 +44,7 @@ class HeldParent {
   pid_t pid_;
   std::string host_;
   std::optional<Milliseconds> links_end_first_;
-  supervise::StoppedProcess watch_;
+  facts::StoppedProcess watch_;
   bool at_terminal_ = false;  // stopped there by its shell
   std::optional<TimePoint> links_closed_;
   bool killed_ = false;

@@ -1,6 +1,6 @@
 // A helper process beside the workers that reports which signals it gets.
 // Those are the signals that were sent to all processes below us, so that the workers have them too
-// (supervise/signal_ledger.hpp explains their use).
+// (lifecycle/signal_ledger.hpp explains their use).
 //
 // It blocks every signal, so that it survives all but SIGKILL, and takes them from a descriptor, each once.
 // It sleeps in poll(), shows up as "ddprun-canary" and ends with ddprun, whose end of its socket then closes.

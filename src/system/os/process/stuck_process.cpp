@@ -17,7 +17,7 @@ std::string read_wait_channel(const std::string& folder) {
   return channel == "0" ? std::string() : channel;
 }
 
-void look_at_threads(supervise::StuckProcess& process) {
+void look_at_threads(facts::StuckProcess& process) {
   const std::string tasks = fmt::format("/proc/{}/task", process.pid);
   for (const std::string& thread : list_folder(tasks)) {
     const std::string folder = tasks + "/" + thread;
@@ -31,8 +31,8 @@ void look_at_threads(supervise::StuckProcess& process) {
 
 }  // namespace
 
-supervise::StuckProcess capture_stuck_process(int pid) {
-  supervise::StuckProcess process;
+facts::StuckProcess capture_stuck_process(int pid) {
+  facts::StuckProcess process;
   process.pid = pid;
   const auto entry = capture_process(pid);
   if (!entry) return process;

@@ -1,12 +1,12 @@
 // Looks at a process that SIGKILL has not ended.
 #pragma once
 
-#include "supervise/stuck_process.hpp"
+#include "facts/stuck_process.hpp"
 
 namespace ddprun::os {
 
 // Captures a process that SIGKILL has not ended. Of several threads the one that sleeps uninterruptibly
 // counts: the leader may have ended long ago.
-supervise::StuckProcess capture_stuck_process(int pid);
+facts::StuckProcess capture_stuck_process(int pid);
 
 }  // namespace ddprun::os

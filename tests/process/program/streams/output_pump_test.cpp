@@ -51,7 +51,7 @@ struct Rig {
   os::Pipe output = os::make_pipe();
   OutputPump pump{context, output.writer.get()};
 
-  os::Child start_worker(std::vector<std::string> arguments, std::vector<supervise::StreamId>& streams) {
+  os::Child start_worker(std::vector<std::string> arguments, std::vector<output::StreamId>& streams) {
     os::Pipe pipe = os::make_pipe();
     os::SpawnRequest request = worker_request(std::move(arguments));
     request.standard_output = pipe.writer.get();
@@ -95,7 +95,7 @@ TEST_CASE("the output of four flooding workers is intact, line by line") {
   constexpr int k_lines = 20'000;
   Rig rig;
   Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
-  std::vector<supervise::StreamId> streams;
+  std::vector<output::StreamId> streams;
   std::vector<os::Child> workers;
   for (int i = 0; i < 4; ++i) {
     workers.push_back(rig.start_worker({"flood", std::to_string(k_lines), "w" + std::to_string(i)}, streams));
@@ -118,13 +118,13 @@ TEST_CASE("the output of four flooding workers is intact, line by line") {
                         std::string(static_cast<std::size_t>(number * 7 % 150), 'x'));
   }
   CHECK(next.size() == 4);
-  CHECK(rig.pump.last_lines(streams[0]).size() == supervise::LineTail::k_lines);
+  CHECK(rig.pump.last_lines(streams[0]).size() == output::LineTail::k_lines);
   for (os::Child& worker : workers) CHECK(wait_for_end(worker).success());
 }
 
 TEST_CASE("a reader that stands still makes the workers wait and loses nothing") {
   Rig rig;
-  std::vector<supervise::StreamId> streams;
+  std::vector<output::StreamId> streams;
   os::Child worker = rig.start_worker({"flood", "50000", "w"}, streams);  // about 4 MB
   CHECK_FALSE(rig.drain(Milliseconds(200)));
   CHECK_FALSE(worker.ending());
@@ -139,7 +139,7 @@ TEST_CASE("an output that nobody reads costs its text, not the worker") {
   const os::SignalSource signals(os::handled_signals());  // SIGPIPE
   Rig rig;
   rig.output.reader.close();
-  std::vector<supervise::StreamId> streams;
+  std::vector<output::StreamId> streams;
   os::Child worker = rig.start_worker({"flood", "50000", "w"}, streams);
   std::vector<int> told;
   rig.pump.when_failing([&](int error) { told.push_back(error); });
@@ -172,7 +172,7 @@ TEST_CASE(
   Rig rig;
   Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
   os::Pipe pipe = os::make_pipe();
-  const supervise::StreamId stream = rig.pump.add(std::move(pipe.reader));
+  const output::StreamId stream = rig.pump.add(std::move(pipe.reader));
   say(pipe.writer, "the worker\n");
   bool known = false;
   rig.pump.finish(stream, Milliseconds(20), [&] { known = true; });
@@ -190,13 +190,13 @@ TEST_CASE("a descendant that writes for ever does not keep a stream from its end
   const os::SignalSource signals(os::handled_signals());  // SIGPIPE
   Rig rig;
   Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
-  std::vector<supervise::StreamId> streams;
+  std::vector<output::StreamId> streams;
   os::Child descendant = rig.start_worker({"flood", "1000000000", "d"}, streams);
   rig.run_until([&] { return collector.text().size() > 100'000; });
   bool known = false;
   rig.pump.finish(streams[0], Milliseconds(20), [&] { known = true; });
   rig.run_until([&] { return known; });
-  CHECK(rig.pump.last_lines(streams[0]).size() == supervise::LineTail::k_lines);
+  CHECK(rig.pump.last_lines(streams[0]).size() == output::LineTail::k_lines);
   rig.pump.close(streams[0], Milliseconds(20));
   CHECK(rig.drain(k_deadline));
   descendant.send_signal(SIGKILL);
@@ -211,7 +211,7 @@ TEST_CASE("all that a worker left in a large pipe comes, even where its descenda
   std::string text;
   while (text.size() < 1'000'000) text += "line " + std::to_string(text.size()) + "\n";
   say(pipe.writer, text);
-  const supervise::StreamId stream = rig.pump.add(std::move(pipe.reader));
+  const output::StreamId stream = rig.pump.add(std::move(pipe.reader));
   rig.pump.close(stream, Milliseconds(0));
   CHECK(rig.drain(k_deadline));
   rig.run_until([&] { return collector.text().size() >= text.size(); });
@@ -223,7 +223,7 @@ TEST_CASE("the last lines are known although nobody reads the output, and nothin
   const std::string flood(300'000, 'x');
   rig.pump.insert(flood + "\n");  // more than is read while nobody takes it
   os::Pipe pipe = os::make_pipe();
-  const supervise::StreamId stream = rig.pump.add(std::move(pipe.reader));
+  const output::StreamId stream = rig.pump.add(std::move(pipe.reader));
   say(pipe.writer, "Traceback\nValueError: 7\n");
   pipe.writer.close();
   bool known = false;
@@ -289,7 +289,7 @@ TEST_CASE("streams of attempts that are over are forgotten") {
   Collector collector(rig.context, os::duplicate(rig.output.reader.get()));
   for (int attempt = 0; attempt < 100; ++attempt) {
     os::Pipe pipe = os::make_pipe();
-    const supervise::StreamId stream = rig.pump.add(std::move(pipe.reader));
+    const output::StreamId stream = rig.pump.add(std::move(pipe.reader));
     say(pipe.writer, "line\n");
     pipe.writer.close();
     Lines told;
@@ -319,7 +319,7 @@ TEST_CASE("a full disk is a loss, a reader that has gone is none") {
 
 TEST_CASE("a worker that closes its output may live on") {
   Rig rig;
-  std::vector<supervise::StreamId> streams;
+  std::vector<output::StreamId> streams;
   os::Child worker = rig.start_worker({"close_output"}, streams);
   CHECK(rig.drain(k_deadline));
   CHECK(read_until(rig.output.reader.get(), "\n") == "last words\n");
@@ -349,7 +349,7 @@ TEST_CASE("a stream that ends while its last lines are being folded ends after t
     std::vector<os::Pipe> pipes;
     for (int rank = 0; rank < 4; ++rank) {
       pipes.push_back(os::make_pipe());
-      rig.pump.add(std::move(pipes.back().reader), false, supervise::LineTail::k_lines,
+      rig.pump.add(std::move(pipes.back().reader), false, output::LineTail::k_lines,
                    folded_as(rank, fold));
     }
     for (int rank = 0; rank < 3; ++rank) {
@@ -378,7 +378,7 @@ TEST_CASE("what is beyond a stream's rate is counted on the console and whole in
   treatment.name = "rank 3 on n2";
   treatment.rate = 4;
   treatment.copy = [&](std::string_view text) { copy += text; };
-  rig.pump.add(std::move(pipe.reader), false, supervise::LineTail::k_lines, std::move(treatment));
+  rig.pump.add(std::move(pipe.reader), false, output::LineTail::k_lines, std::move(treatment));
   say(pipe.writer, "shown\nleft\nout\n");
   pipe.writer.close();
   CHECK(rig.drain(k_deadline));
@@ -402,7 +402,7 @@ TEST_CASE("three thousand streams that are silent cost no wake-up, with folding 
   for (rlim_t i = 0; i < k_streams; ++i) {
     StreamTreatment treatment = folded_as(static_cast<int>(i), StreamTreatment::Fold::copies);
     treatment.rate = 1000;
-    rig.pump.add(os::duplicate(pipe.reader.get()), false, supervise::LineTail::k_lines, std::move(treatment));
+    rig.pump.add(os::duplicate(pipe.reader.get()), false, output::LineTail::k_lines, std::move(treatment));
   }
   rig.context.poll();
   rig.context.restart();
@@ -418,7 +418,7 @@ TEST_CASE("a stream whose copy is behind is not read, and is again once the copy
   int asked = 0;
   StreamTreatment treatment;
   treatment.is_behind = [&] { return ++asked > 0 && behind; };
-  rig.pump.add(std::move(slow.reader), false, supervise::LineTail::k_lines, std::move(treatment));
+  rig.pump.add(std::move(slow.reader), false, output::LineTail::k_lines, std::move(treatment));
   rig.pump.add(std::move(quick.reader));
   say(slow.writer, "slow\n");
   say(quick.writer, "quick\n");

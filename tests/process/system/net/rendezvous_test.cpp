@@ -83,7 +83,7 @@ struct TestCoordinator {
       log.push_back("restart " + std::to_string(restart.next.value));
     };
     hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { messages.push_back(message); };
-    hooks.on_end = [this](const supervise::Cause& cause) { end = cause; };
+    hooks.on_end = [this](const report::Cause& cause) { end = cause; };
     if (change) change(settings, hooks);
     service = std::make_unique<CoordinatorService>(context, std::move(settings), std::move(hooks));
     service->start();
@@ -91,7 +91,7 @@ struct TestCoordinator {
   std::vector<std::string> log;
   std::vector<std::string> status;
   std::vector<rendezvous::CoordinatorMessage> messages;
-  std::optional<supervise::Cause> end;
+  std::optional<report::Cause> end;
   std::unique_ptr<CoordinatorService> service;
 };
 
@@ -180,7 +180,7 @@ TEST_CASE("three agents join, restart together after a failure, and end together
   CHECK(assignment.master_address == "127.0.0.1");
   CHECK(assignment.master_port == 41000);
 
-  supervise::Failure failure;
+  report::Failure failure;
   failure.rank = {2};
   failure.host = "n1";
   failure.status = {ExitStatus::Kind::signalled, 11, {}, false};
@@ -200,7 +200,7 @@ TEST_CASE("three agents join, restart together after a failure, and end together
   second.service->send(rendezvous::AttemptSucceeded{{1}});
   third.service->send(rendezvous::AttemptSucceeded{{1}});
   run_until(context, [&] { return first.end && second.finished() && third.finished(); });
-  CHECK(first.end->kind == supervise::Cause::Kind::success);
+  CHECK(first.end->kind == report::Cause::Kind::success);
   CHECK(all_of<rendezvous::Finish>(first.messages)[0].report_here);
   CHECK_FALSE(all_of<rendezvous::Finish>(third.messages)[0].report_here);
   CHECK(first.log == std::vector<std::string>{"open 0", "close 0", "restart 1", "open 1", "close 1"});
@@ -226,7 +226,7 @@ TEST_CASE("a member waits for a delayed restart as long as its coordinator's opt
     settings.answer_limit = Milliseconds(2000);
   });
   run_until(context, [&] { return second.started(); });
-  supervise::Failure failure;
+  report::Failure failure;
   failure.status = {ExitStatus::Kind::exited, 1, {}, false};
   first.service->send(rendezvous::AttemptFailed{{0}, failure});
   run_until(context, [&] { return !all_of<rendezvous::Stop>(second.messages).empty(); });
@@ -264,9 +264,9 @@ TEST_CASE("failures that arrive in one wake-up have the lowest rank as their cau
   TestCoordinator first(context, 2);
   TestMember second(context, 1, 2, first.service->port());
   run_until(context, [&] { return second.started() && !first.messages.empty(); });
-  supervise::Failure of_one;
+  report::Failure of_one;
   of_one.rank = {1};
-  supervise::Failure of_zero;
+  report::Failure of_zero;
   of_zero.rank = {0};
   first.service->send(rendezvous::AttemptFailed{{0}, of_one});
   first.service->send(rendezvous::AttemptFailed{{0}, of_zero});
@@ -285,7 +285,7 @@ TEST_CASE("one agent alone uses no network") {
   CHECK(all_of<rendezvous::Start>(alone.messages).size() == 1);
   alone.service->send(rendezvous::AttemptSucceeded{{0}});
   run_until(context, [&] { return alone.end.has_value(); });
-  CHECK(alone.end->kind == supervise::Cause::Kind::success);
+  CHECK(alone.end->kind == report::Cause::Kind::success);
 }
 
 TEST_CASE("members wait for a late coordinator, and the coordinator for a late member") {
@@ -316,7 +316,7 @@ TEST_CASE("a wrong key is refused on both sides in words") {
     settings.join.join_timeout = 5s;
   });
   run_until(context, [&] { return first.end && !second.lost.empty(); });
-  CHECK(first.end->kind == supervise::Cause::Kind::deadline);
+  CHECK(first.end->kind == report::Cause::Kind::deadline);
   CHECK(
       first.end->detail ==
       "gave up after 6 s waiting for 1 of 2 nodes: n2; refused 127.0.0.1: the peer does not hold the key of "
@@ -470,7 +470,7 @@ TEST_CASE("a coordinator that lives and does not answer is given up") {
   TestMember member(context, 1, 2, first.service->port(),
                     [](MemberServiceSettings& settings) { settings.answer_limit = 3s; });
   run_until(context, [&] { return member.started(); });
-  supervise::Failure failure;
+  report::Failure failure;
   failure.status.value = 1;
   failure.rank = {1};
   member.service->send(rendezvous::AttemptFailed{{0}, failure});
@@ -597,7 +597,7 @@ TEST_CASE("when a member dies the job ends with its host, its ranks and the reas
   first.service->send(rendezvous::Stopped{{0}, {}});
   second.service->send(rendezvous::Stopped{{0}, {}});
   run_until(context, [&] { return first.end && second.finished(); });
-  CHECK(first.end->kind == supervise::Cause::Kind::agent_lost);
+  CHECK(first.end->kind == report::Cause::Kind::agent_lost);
   CHECK(first.end->detail == "lost n1 (rank 2): the connection was closed");
 }
 
@@ -624,7 +624,7 @@ TEST_CASE("an agent that does not take its last message cannot hold up the end")
   first.service->send(rendezvous::Stopped{{0}, {}});
   mute->send(rendezvous::encode(rendezvous::AgentMessage{rendezvous::Stopped{{0}, {}}}));
   run_until(context, [&] { return first.end.has_value(); });
-  CHECK(first.end->kind == supervise::Cause::Kind::stopped_by_signal);
+  CHECK(first.end->kind == report::Cause::Kind::stopped_by_signal);
 }
 
 TEST_CASE("a launch that cannot be right is told to those who come a moment later too") {

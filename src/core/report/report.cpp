@@ -1,0 +1,172 @@
+#include "report/report.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "base/text.hpp"
+#include "facts/proc_text.hpp"
+
+namespace ddprun::report {
+
+namespace {
+
+constexpr std::size_t k_line_width = 400;
+constexpr std::size_t k_message_lines = 30;
+constexpr std::size_t k_restart_causes = 8;
+
+std::string describe_time(std::int64_t unix_milliseconds) {
+  const auto seconds = static_cast<std::time_t>(unix_milliseconds / 1000);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
+}
+
+std::string details(const Failure& failure, const UsedRestarts& restarts) {
+  std::string text = fmt::format("  {}", failure.program);
+  if (failure.pid > 0) text += fmt::format(", pid {}", failure.pid);
+  if (failure.unix_milliseconds > 0) text += ", ended " + describe_time(failure.unix_milliseconds);
+  if (failure.local_rank.value != failure.rank.value)
+    text += fmt::format(", local rank {}", failure.local_rank.value);
+  if (!failure.gpu.empty()) text += ", GPU " + printable(failure.gpu);
+  if (failure.attempt.value > 0)
+    text += ", " + describe_attempt(failure.attempt.value, restarts.used, restarts.most);
+  text += "\n";
+  if (!failure.environment.empty())
+    text += fmt::format("  {}\n", printable(failure.environment, k_line_width));
+  if (!failure.out_of_memory.empty())
+    text += fmt::format("  out of memory: {}\n", printable(failure.out_of_memory));
+  if (!failure.log_file.empty())
+    text += fmt::format("  its output is in {}\n", printable(failure.log_file, k_line_width));
+  return text;
+}
+
+std::string quoted_block(const std::string& heading, const std::vector<std::string>& lines) {
+  const auto last =
+      std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) { return !trim(line).empty(); });
+  if (last == lines.rend()) return {};
+  std::string text = "  " + heading + "\n";
+  for (auto line = lines.begin(); line != last.base(); ++line)
+    text += "  | " + printable(*line, k_line_width) + "\n";
+  return text;
+}
+
+// Returns the last lines of it, since a traceback ends with its exception; says so if others were before.
+std::string quoted_message(const Failure& failure) {
+  // The first line may be indented.
+  const std::size_t end = failure.message.find_last_not_of(" \t\r\n") + 1;
+  std::vector<std::string> lines = split(failure.message.substr(0, end), '\n');
+  std::size_t cut = failure.message_cut;
+  if (lines.size() > k_message_lines) {
+    const auto kept = lines.end() - static_cast<std::ptrdiff_t>(k_message_lines);
+    for (auto line = lines.begin(); line != kept; ++line) cut += line->size() + 1;
+    lines.erase(lines.begin(), kept);
+  }
+  if (cut > 0) lines.insert(lines.begin(), fmt::format("[... {} bytes cut]", cut));
+  const bool hung = failure.status.kind == ExitStatus::Kind::hung;
+  return quoted_block(hung ? "where the ranks are:" : "its error:", lines);
+}
+
+// Returns "rank 0 on n1 exited with code 1 (attempts 0-2)": each one once, as long as they follow one
+// another.
+std::vector<std::string> describe_alike(const std::vector<Failure>& failures) {
+  std::vector<std::string> texts;
+  for (auto next = failures.begin(); next != failures.end();) {
+    const std::string text = describe(*next);
+    std::vector<int> attempts;
+    for (; next != failures.end() && describe(*next) == text; ++next) attempts.push_back(next->attempt.value);
+    texts.push_back(fmt::format("{} (attempt{} {})", text, attempts.size() == 1 ? "" : "s",
+                                facts::render_cpu_list(attempts)));
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::string render_report(const Cause& cause, const UsedRestarts& restarts) {
+  if (cause.kind == Cause::Kind::success) return {};
+  std::string text = describe(cause) + "\n";
+  const Failure& failure = cause.failure;
+  if (cause.kind != Cause::Kind::worker_failed) {
+    if (failure.host.empty()) return text;
+    text += fmt::format("  before that, {}\n", describe(failure));
+  }
+  text += details(failure, restarts);
+  // A worker that wrote an error file has its traceback there; its last lines would say the same again.
+  text +=
+      failure.message.empty() ? quoted_block("its last lines:", failure.last_lines) : quoted_message(failure);
+  if (!failure.hint.empty()) text += "  hint: " + printable(failure.hint, k_line_width) + "\n";
+  if (!failure.alike.empty()) text += fmt::format("  {} ended in the same way\n", name_ranks(failure.alike));
+  return text;
+}
+
+std::string describe(const Hang& hang) {
+  return fmt::format("found at {}, after which the job went on: {}", describe_time(hang.unix_milliseconds),
+                     printable(hang.what, k_line_width));
+}
+
+std::string describe_wait_after_key(Milliseconds grace) {
+  return fmt::format("waiting up to {} for the workers to stop; ^C again kills them",
+                     describe_duration(grace));
+}
+
+std::string name_ranks(const std::vector<int>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + facts::render_cpu_list(ranks);
+}
+
+std::string render_others(const std::vector<Failure>& others, const std::vector<int>& victims) {
+  std::string text;
+  for (const Failure& other : others) {
+    text += "\n  also: " + describe(other);
+    if (!other.alike.empty()) text += fmt::format(", and {} in the same way", name_ranks(other.alike));
+  }
+  if (!victims.empty()) text += fmt::format("\n  {} stopped because of it", name_ranks(victims));
+  return text;
+}
+
+std::string describe_running(const std::vector<int>& running, int world_size) {
+  std::vector<int> ended;
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (!std::ranges::binary_search(running, rank)) ended.push_back(rank);
+  }
+  const char* const were = running.size() == 1 ? "was" : "were";
+  if (ended.empty())
+    return world_size == 1 ? "rank 0 was running" : fmt::format("all {} ranks were running", world_size);
+  if (running.empty())
+    return world_size == 1 ? "rank 0 had ended" : fmt::format("all {} ranks had ended", world_size);
+  return fmt::format("{} had ended, {} {} running", name_ranks(ended), name_ranks(running), were);
+}
+
+std::string render_restarts(const UsedRestarts& restarts, const Cause& cause) {
+  if (cause.kind == Cause::Kind::success) return {};
+  std::string text;
+  if (restarts.used > 0) {
+    std::vector<std::string> causes = describe_alike(restarts.causes);
+    std::string heading = fmt::format("\n  {} of {} restarts used", restarts.used, restarts.most);
+    if (causes.size() > k_restart_causes ||
+        restarts.causes.size() < static_cast<std::size_t>(restarts.used)) {
+      const std::size_t shown = std::min(causes.size(), k_restart_causes);
+      causes.erase(causes.begin(), causes.end() - static_cast<std::ptrdiff_t>(shown));
+      if (!causes.empty()) heading += ", at last";
+    }
+    // The restarts made by an earlier coordinator are only counted.
+    text += heading + (causes.empty() ? "" : ": " + join(causes, ", "));
+  }
+  if (cause.kind == Cause::Kind::worker_failed && !cause.detail.empty())
+    text += "\n  not restarted: " + printable(cause.detail, k_line_width);
+  return text;
+}
+
+std::string describe_restart(const Failure& cause, Milliseconds delay) {
+  const std::string when = delay > Milliseconds{0} ? " in " + describe_duration(delay) : "";
+  return fmt::format("{}; starting all workers again{}", describe(cause), when);
+}
+
+std::string render_restart(const Failure& cause, int number, int max_restarts, Milliseconds delay) {
+  const std::string text =
+      fmt::format("{} (restart {} of {})", describe_restart(cause, delay), number, max_restarts);
+  return cause.status.kind == ExitStatus::Kind::hung ? text + "\n" + std::string(trim(quoted_message(cause)))
+                                                     : text;
+}
+
+}  // namespace ddprun::report
