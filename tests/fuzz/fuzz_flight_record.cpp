@@ -1,5 +1,5 @@
 // torch's flight records, as pickle and JSON, and the dumps of --stacks-every.
-#include "inspect/flight_record.hpp"
+#include "status/flight_record.hpp"
 #include "promise.hpp"
 #include "status/moment.hpp"
 
@@ -8,8 +8,8 @@ using fuzz::require;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text = fuzz::text_of(data, size);
-  inspect::parse_flight_record(text, 0);
-  if (const auto history = inspect::parse_history(0, text, text, 0, status::k_dumped_calls)) {
+  status::parse_flight_record(text, 0);
+  if (const auto history = status::parse_history(0, text, text, 0, status::k_dumped_calls)) {
     require(history->calls.size() <= status::k_dumped_calls);
     const status::Moment moment = status::make_moment({*history}, 0);
     require(!status::describe_moment(moment).empty());

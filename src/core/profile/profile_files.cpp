@@ -30,7 +30,7 @@ void for_threads(const JobProfile& job, const Visit& visit) {
 }
 
 // Returns "step (train.py:44)", without the separators of the format.
-std::string collapsed(const inspect::Frame& frame) {
+std::string collapsed(const status::Frame& frame) {
   const std::string file = frame.file.substr(frame.file.rfind('/') + 1);
   std::string text = printable(fmt::format("{} ({}:{})", frame.function, file, frame.line), 400);
   std::ranges::replace(text, ';', ',');

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "inspect/python_threads.hpp"
+#include "status/python_threads.hpp"
 #include "output/line_folder.hpp"
 #include "profile/rank_profile.hpp"
 
@@ -32,14 +32,14 @@ bool add_rank(Places& places, const RankProfile& rank, std::size_t index) {
   if (thread == rank.threads.end()) return false;
   std::int64_t sum = 0;
   for (const Call& call : thread->calls) sum += call.microseconds;
-  std::vector<const inspect::Frame*> own;  // innermost own call of each call's stack
+  std::vector<const status::Frame*> own;  // innermost own call of each call's stack
   for (const Call& call : thread->calls) {
-    const inspect::Frame& frame = rank.frames[static_cast<std::size_t>(call.frame)];
-    own.push_back(inspect::is_own(frame) ? &frame
+    const status::Frame& frame = rank.frames[static_cast<std::size_t>(call.frame)];
+    own.push_back(status::is_own(frame) ? &frame
                   : call.caller < 0      ? nullptr
                                          : own[static_cast<std::size_t>(call.caller)]);
     if (call.microseconds == 0) continue;
-    const inspect::Frame& at = own.back() != nullptr ? *own.back() : frame;
+    const status::Frame& at = own.back() != nullptr ? *own.back() : frame;
     Place& place = places[{at.file, at.function}];
     const double share = static_cast<double>(call.microseconds) / static_cast<double>(sum);
     place.shares.resize(index + 1);
@@ -52,7 +52,7 @@ bool add_rank(Places& places, const RankProfile& rank, std::size_t index) {
 std::string name_of(const Places::value_type& place) {
   const auto line =
       std::ranges::max_element(place.second.lines, {}, [](const auto& each) { return each.second; });
-  return inspect::describe(inspect::Frame{place.first.first, line->first, place.first.second});
+  return status::describe(status::Frame{place.first.first, line->first, place.first.second});
 }
 
 long percent(double share) { return std::lround(100 * share); }

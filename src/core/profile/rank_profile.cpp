@@ -8,7 +8,7 @@
 #include "base/json_number.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "inspect/json_values.hpp"
+#include "status/json_values.hpp"
 
 namespace ddprun::profile {
 
@@ -34,20 +34,20 @@ Number read_number(bool& good, const Json& json, std::int64_t least, std::size_t
 bool parse_answer(RankProfile& rank, const std::string& answer) {
   const Json json = read_json_text(answer);
   bool good = true;
-  for (const Json& each : inspect::list_in(json, "frames")) {
+  for (const Json& each : status::list_in(json, "frames")) {
     good = good && each.is_array() && each.size() == 3 && each[0].is_string() && each[2].is_string();
     if (!good) return false;
     rank.frames.push_back(
         {each[0].get<std::string>(), read_number(good, each[1], 0, 1 << 30), each[2].get<std::string>()});
   }
-  for (const Json& each : inspect::list_in(json, "threads")) {
-    const Json& calls = inspect::list_in(each, "calls");
+  for (const Json& each : status::list_in(json, "threads")) {
+    const Json& calls = status::list_in(each, "calls");
     if (!each.is_object() || rank.threads.size() == k_most_threads || calls.size() % 3 != 0 ||
         calls.size() / 3 > k_most_calls)
       return false;
     ThreadProfile& thread = rank.threads.emplace_back();
-    thread.name = inspect::text_in(each, "name");
-    thread.main = inspect::flag_in(each, "main");
+    thread.name = status::text_in(each, "name");
+    thread.main = status::flag_in(each, "main");
     std::vector<int> depths;
     for (std::size_t i = 0; good && i < calls.size(); i += 3) {
       const int caller = read_number(good, calls[i], -1, depths.size());
@@ -61,8 +61,8 @@ bool parse_answer(RankProfile& rank, const std::string& answer) {
 }
 
 RankProfile parse_rank(const Json& json) {
-  RankProfile rank{inspect::number_in<int>(json, "rank"), inspect::text_in(json, "host"),
-                   inspect::number_in<int>(json, "pid"), inspect::text_in(json, "unseen")};
+  RankProfile rank{status::number_in<int>(json, "rank"), status::text_in(json, "host"),
+                   status::number_in<int>(json, "pid"), status::text_in(json, "unseen")};
   const auto answer = json.find("answer");
   if (!rank.unseen.empty()) return rank;
   if (answer == json.end() || !answer->is_string() || !parse_answer(rank, answer->get<std::string>()))
@@ -98,8 +98,8 @@ JobProfile parse_job(std::string_view lines) {
     const Json json = read_json_text(line);
     if (!json.is_object()) continue;
     if (json.contains("rank")) job.ranks.push_back(parse_rank(json));
-    answered.insert(inspect::text_in(json, "answered"));
-    for (const Json& host : inspect::list_in(json, "hosts")) {
+    answered.insert(status::text_in(json, "answered"));
+    for (const Json& host : status::list_in(json, "hosts")) {
       if (host.is_string() && silent.size() < k_most_hosts) silent.insert(host.get<std::string>());
     }
   }

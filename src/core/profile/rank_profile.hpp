@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "inspect/rank_view.hpp"
+#include "status/rank_view.hpp"
 
 namespace ddprun::profile {
 
@@ -30,7 +30,7 @@ struct RankProfile {
   std::string host;
   int pid = 0;
   std::string unseen{};  // reason why there is no profile
-  std::vector<inspect::Frame> frames{};
+  std::vector<status::Frame> frames{};
   std::vector<ThreadProfile> threads{};
   friend bool operator==(const RankProfile&, const RankProfile&) = default;
 };

@@ -7,15 +7,15 @@
 
 #include "base/json_fields.hpp"
 #include "base/json_text.hpp"
-#include "inspect/flight_record.hpp"
-#include "inspect/json_values.hpp"
+#include "status/flight_record.hpp"
+#include "status/json_values.hpp"
 
 namespace ddprun::slow {
 
 namespace {
 
 using Json = nlohmann::json;
-using inspect::flag_in, inspect::list_in, inspect::number_in;
+using status::flag_in, status::list_in, status::number_in;
 
 constexpr std::int64_t k_farthest = 1'800'000'000;  // microseconds from the base: fits into an int
 
@@ -71,16 +71,16 @@ void describe_trace(OrderedFields& fields, NodeTrace& trace) {
 
 void add_flight_record(NodeTrace& node, int rank, std::string_view text) {
   const Json json = read_json_text(text);
-  std::vector<const Json*> entries = inspect::entries_in(json);
+  std::vector<const Json*> entries = status::entries_in(json);
   std::erase_if(entries, [](const Json* entry) { return number_in(*entry, "time_created_ns") == 0; });
   if (entries.empty() || node.ranks.size() == k_most_ranks) return;
   if (node.base == 0) node.base = number_in(*entries.front(), "time_created_ns") / 1000 - k_farthest / 2;
   RankTrace trace{rank, {}};
   for (const Json* const each : entries) {
-    const std::string operation = inspect::operation_in(*each);
+    const std::string operation = status::operation_in(*each);
     const Role role = role_of(*each, operation);
     const std::int64_t at = number_in(*each, "time_created_ns") / 1000 - node.base;
-    const int group = index_of(node.groups, inspect::process_group_in(*each));
+    const int group = index_of(node.groups, status::process_group_in(*each));
     if (at < 0 || at > k_farthest || std::cmp_equal(group, k_most_groups)) continue;
     trace.entries.push_back({group, static_cast<int>(role),
                              number_in<int>(*each, role == Role::sends ? "p2p_seq_id" : "collective_seq_id"),

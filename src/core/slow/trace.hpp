@@ -39,7 +39,7 @@ struct NodeTrace {
   friend bool operator==(const NodeTrace&, const NodeTrace&) = default;
 };
 
-// Adds a rank's flight record (torch 2.10 to 2.15, inspect/flight_record.hpp). The base is that of the first
+// Adds a rank's flight record (torch 2.10 to 2.15, status/flight_record.hpp). The base is that of the first
 // one, in Unix time of the host. Left out are a text that is no record, and entries that are half an hour
 // from the first one.
 void add_flight_record(NodeTrace& node, int rank, std::string_view json);

@@ -28,10 +28,10 @@ std::vector<Waiting> find_waiting(const JobStatus& job) {
     if (worker.pid == 0 || !collective || !collective->pending) return;
     // Two groups may have one name: what they are is who is in them.
     const std::string group = collective->group + " " + collective->members;
-    Waiting& waiting = found[inspect::describe(*collective) + group];
+    Waiting& waiting = found[status::describe(*collective) + group];
     waiting.ranks.insert(worker.rank);
     waiting.group = group;
-    waiting.all = inspect::is_default_group(collective->group);
+    waiting.all = status::is_default_group(collective->group);
     if (const auto members = facts::parse_cpu_list(collective->members); members && waiting.members.empty())
       waiting.members = std::set<int>(members->begin(), members->end());
   });

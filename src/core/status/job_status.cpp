@@ -34,8 +34,8 @@ void describe_worker(Fields& fields, WorkerStatus& worker) {
   fields.optional("exit_code", worker.exit_code);
   fields.optional("waited_for_percent", worker.waited_percent);
   fields.optional("standby", worker.standby);
-  inspect::RankView& view = worker.view;
-  if (fields.has("at", view != inspect::RankView{})) fields.value("at", view, inspect::describe_view);
+  status::RankView& view = worker.view;
+  if (fields.has("at", view != status::RankView{})) fields.value("at", view, status::describe_view);
 }
 
 void describe_node(Fields& fields, NodeStatus& node) {
@@ -78,8 +78,8 @@ std::string render_status(const NodeStatus& status) {
     for (WorkerStatus& worker : part.workers) cut(worker.view);
     text = write_json_text(write_fields(part, describe_node));
   };
-  shorten([](inspect::RankView& view) { view.threads.clear(); });
-  shorten([](inspect::RankView& view) {
+  shorten([](status::RankView& view) { view.threads.clear(); });
+  shorten([](status::RankView& view) {
     view.stack.resize(std::min(view.stack.size(), k_few_calls));
     view.calls.resize(std::min(view.calls.size(), k_few_calls));
     view.others.clear();

@@ -20,7 +20,7 @@ void describe_fields(OrderedFields& fields, Moment& moment) {
   fields.value("time_ms", moment.time);
   fields.value("moment", moment.number);
   fields.value("job", moment.job, describe_job);
-  fields.value("histories", moment.histories, OrderedFields::k_unlimited, inspect::describe_history);
+  fields.value("histories", moment.histories, OrderedFields::k_unlimited, status::describe_history);
 }
 
 std::vector<int> ranks_of(const JobStatus& job) {
@@ -91,14 +91,14 @@ std::optional<Moment> join_newest(std::vector<Moment> dumps) {
   return joined;
 }
 
-Moment make_moment(std::vector<inspect::RankHistory> records, std::int64_t time) {
+Moment make_moment(std::vector<status::RankHistory> records, std::int64_t time) {
   Moment moment{time, 0, {}, std::move(records)};
   NodeStatus& node = moment.job.here.emplace_back();
-  for (const inspect::RankHistory& history : moment.histories) {
+  for (const status::RankHistory& history : moment.histories) {
     WorkerStatus& worker = node.workers.emplace_back();
     worker.rank = history.rank;
     worker.pid = -1;  // not known; it had not ended
-    worker.view.collective = inspect::find_place(history);
+    worker.view.collective = status::find_place(history);
     if (!worker.view.collective || !worker.view.collective->pending)
       worker.view.unseen = "a flight record has none";
   }
@@ -110,11 +110,11 @@ std::string describe_moment(const Moment& moment) {
   const bool is_dump = !moment.job.launch_id.empty();
   std::string text =
       fmt::format("{} of {:%Y-%m-%dT%H:%M:%S}Z, {}", is_dump ? "dump" : "flight records",
-                  fmt::gmtime(static_cast<std::time_t>(moment.time / 1000)), inspect::name_ranks(ranks));
+                  fmt::gmtime(static_cast<std::time_t>(moment.time / 1000)), status::name_ranks(ranks));
   const int missing = moment.job.workers - static_cast<int>(ranks.size());
   if (missing > 0) text += fmt::format(", without {} of {}", missing, count_of(moment.job.workers, "rank"));
   text += "\n" + describe_verdict(moment.job, is_dump);
-  for (const std::string& line : inspect::check_groups(moment.histories)) text += line + "\n";
+  for (const std::string& line : status::check_groups(moment.histories)) text += line + "\n";
   return text + (is_dump ? "\n" + render_stacks(moment.job) : render_ranks(moment.job));
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "inspect/rank_history.hpp"
+#include "status/rank_history.hpp"
 #include "status/job_status.hpp"
 
 namespace ddprun::status {
@@ -16,7 +16,7 @@ struct Moment {
   std::int64_t time = 0;    // Unix time in milliseconds
   std::int64_t number = 0;  // equal for the dumps of one moment on all hosts
   JobStatus job;            // with the ranks of one agent alone in a dump
-  std::vector<inspect::RankHistory> histories{};
+  std::vector<status::RankHistory> histories{};
   friend bool operator==(const Moment&, const Moment&) = default;
 };
 
@@ -34,7 +34,7 @@ std::optional<Moment> parse_moment(std::string_view text);
 std::optional<Moment> join_newest(std::vector<Moment> dumps);
 
 // Returns the moment of torch's flight records, which show no stacks.
-Moment make_moment(std::vector<inspect::RankHistory> records, std::int64_t time);
+Moment make_moment(std::vector<status::RankHistory> records, std::int64_t time);
 
 // Renders the output of --stacks for it: what the ranks wait for, the process groups, and each rank.
 std::string describe_moment(const Moment& moment);

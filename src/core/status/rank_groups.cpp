@@ -16,7 +16,7 @@ namespace ddprun::status {
 
 namespace {
 
-using inspect::Collective;
+using status::Collective;
 
 // Place that most ranks wait in: a collective that torch records, or another call.
 struct Common {
@@ -34,7 +34,7 @@ Common find_common(const JobStatus& job) {
   for_each_worker(job, [&](const NodeStatus&, const WorkerStatus& worker) {
     const bool recorded = is_pending(worker);
     const std::string call =
-        recorded ? inspect::describe(*worker.view.collective) : inspect::waiting_call(worker.view);
+        recorded ? status::describe(*worker.view.collective) : status::waiting_call(worker.view);
     if (call.empty()) return;
     Common& found = counted[call];
     ++found.count;
@@ -49,14 +49,14 @@ Common find_common(const JobStatus& job) {
 }
 
 Blame blame_of(const WorkerStatus& worker, const Common& common, const std::set<int>& crossed) {
-  const inspect::RankView& view = worker.view;
+  const status::RankView& view = worker.view;
   if (worker.pid == 0) return Blame::ended;
   if (!view.raised.empty()) return Blame::raised;
   if (view.ending) return Blame::ending;
   if (view.process.starts_with("stopped") || view.process.starts_with("traced")) return Blame::elsewhere;
   if (!is_pending(worker)) {
-    if (inspect::at_prompt(view)) return Blame::prompt;
-    const std::string call = inspect::waiting_call(view);
+    if (status::at_prompt(view)) return Blame::prompt;
+    const std::string call = status::waiting_call(view);
     if (!call.empty()) return call == common.call ? Blame::waiting : Blame::mismatched;
     if (!view.collective && view.nccl) return view.nccl->behind > 0 ? Blame::behind : Blame::waiting;
     return Blame::elsewhere;
@@ -72,7 +72,7 @@ Blame blame_of(const WorkerStatus& worker, const Common& common, const std::set<
 }
 
 std::string place_of(const WorkerStatus& worker) {
-  if (worker.pid != 0) return inspect::describe_place(worker.view);
+  if (worker.pid != 0) return status::describe_place(worker.view);
   return worker.exit_code ? fmt::format("has exited with code {}", *worker.exit_code) : "has ended";
 }
 

@@ -26,7 +26,7 @@ struct RankGroup {
   Blame blame = Blame::waiting;
   std::vector<int> ranks;               // ascending
   std::string host;                     // host of the first
-  std::string place;                    // inspect::describe_place(), or how it ended
+  std::string place;                    // status::describe_place(), or how it ended
   const WorkerStatus* first = nullptr;  // lives as long as the status
 };
 

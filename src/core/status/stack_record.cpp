@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "base/text.hpp"
-#include "inspect/module_answer.hpp"
+#include "status/module_answer.hpp"
 
 namespace ddprun::status {
 
@@ -22,14 +22,14 @@ std::string section(const std::string& title, std::string_view text) {
 }  // namespace
 
 std::string render_stack_record(const std::string& host, const WorkerStatus& worker,
-                                const inspect::Collected& collected, std::int64_t time, int attempt) {
+                                const status::Collected& collected, std::int64_t time, int attempt) {
   if (worker.pid == 0) return {};
   const auto seconds = static_cast<std::time_t>(time / 1000);
   const std::string heading =
       fmt::format("== {:%Y-%m-%dT%H:%M:%S}Z, attempt {}, rank {} on {}, pid {} ==\n", fmt::gmtime(seconds),
                   attempt, worker.rank, printable(host, 128), worker.pid);
-  return heading + fmt::format("rank {} {}\n", worker.rank, inspect::describe_place(worker.view)) +
-         section("Python threads", inspect::render_threads(collected.module)) +
+  return heading + fmt::format("rank {} {}\n", worker.rank, status::describe_place(worker.view)) +
+         section("Python threads", status::render_threads(collected.module)) +
          section("Python threads (faulthandler)", collected.dump) +
          section(collected.native_tool, collected.native) + section("flight record", collected.record) +
          section("NCCL's RAS, of all ranks", collected.ras) + "\n";

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "inspect/collected.hpp"
+#include "status/collected.hpp"
 #include "status/job_status.hpp"
 
 namespace ddprun::status {
@@ -13,6 +13,6 @@ namespace ddprun::status {
 // whole: the stacks of all its threads, and torch's flight record as it came. Empty for a rank that has
 // ended. `time`: Unix time in milliseconds.
 std::string render_stack_record(const std::string& host, const WorkerStatus& worker,
-                                const inspect::Collected& collected, std::int64_t time, int attempt);
+                                const status::Collected& collected, std::int64_t time, int attempt);
 
 }  // namespace ddprun::status

@@ -27,24 +27,24 @@ std::string verb(const RankGroup& group, std::string place) {
 std::string line_of(const RankGroup& group) { return name_of(group) + " " + verb(group, group.place); }
 
 std::string native_stack_of(const RankGroup& group) {
-  const std::vector<inspect::NativeCall>& calls = group.first->view.calls;
+  const std::vector<status::NativeCall>& calls = group.first->view.calls;
   if (calls.empty()) return {};
   std::string text = fmt::format("native stack of rank {}, innermost call first:\n", group.first->rank);
-  for (const inspect::NativeCall& call : std::span(calls).first(std::min(calls.size(), k_most_calls)))
-    text += "  " + inspect::describe(call) + "\n";
+  for (const status::NativeCall& call : std::span(calls).first(std::min(calls.size(), k_most_calls)))
+    text += "  " + status::describe(call) + "\n";
   return text;
 }
 
-std::string frames_of(const std::vector<inspect::Frame>& stack, std::size_t most) {
+std::string frames_of(const std::vector<status::Frame>& stack, std::size_t most) {
   std::string text;
-  for (const inspect::Frame& frame : std::span(stack).first(std::min(stack.size(), most)))
+  for (const status::Frame& frame : std::span(stack).first(std::min(stack.size(), most)))
     text += fmt::format("  {}:{} in {}\n", printable(frame.file, 300), frame.line,
                         printable(frame.function, 120));
   return text;
 }
 
 std::string stack_of(const RankGroup& group) {
-  const inspect::RankView& view = group.first->view;
+  const status::RankView& view = group.first->view;
   if (view.stack.empty()) return native_stack_of(group);
   const std::string thread = view.thread.empty() ? "" : ", thread " + printable(view.thread, 64);
   return fmt::format("stack of rank {}{}, innermost call first:\n", group.first->rank, thread) +
@@ -54,7 +54,7 @@ std::string stack_of(const RankGroup& group) {
 // The other threads of the user's own, as far as the report has room for them.
 std::string other_stacks_of(const RankGroup& group, std::size_t lines) {
   std::string text;
-  for (const inspect::Thread& thread : group.first->view.others) {
+  for (const status::Thread& thread : group.first->view.others) {
     if (lines + 2 > k_most_lines) break;
     const std::string frames = frames_of(thread.stack, k_most_lines - lines - 1);
     text += fmt::format("its thread {}:\n", printable(thread.name, 64)) + frames;
@@ -75,7 +75,7 @@ std::string places_of(const std::vector<RankGroup>& groups, const RankGroup& bla
 // All are there, in the same call.
 std::string hint_for_waiting(const WorkerStatus& worker) {
   const bool recorded = worker.view.collective && worker.view.collective->pending;
-  const std::string call = recorded ? "" : inspect::waiting_call(worker.view);
+  const std::string call = recorded ? "" : status::waiting_call(worker.view);
   if (call == "init_process_group")
     return "every rank waits for more ranks: leave out world_size= and rank=, which ddprun sets in the "
            "environment, or the backend's network does not connect them";
@@ -86,9 +86,9 @@ std::string hint_for_waiting(const WorkerStatus& worker) {
 }
 
 // Python's main thread waits for the threads that are no daemons before it exits.
-bool waits_for_thread(const inspect::RankView& view) {
+bool waits_for_thread(const status::RankView& view) {
   const bool shows_it = !view.thread.empty();  // instead of the main thread, which waits for it
-  return shows_it || std::ranges::any_of(view.stack, [](const inspect::Frame& frame) {
+  return shows_it || std::ranges::any_of(view.stack, [](const status::Frame& frame) {
            return frame.function == "_shutdown" && frame.file.ends_with("threading.py");
          });
 }

@@ -2,8 +2,8 @@
 
 namespace ddprun::status {
 
-inspect::Signs signs_of(const WorkerStatus& worker) {
-  inspect::Signs signs;
+status::Signs signs_of(const WorkerStatus& worker) {
+  status::Signs signs;
   signs.running = worker.pid != 0;
   signs.output_age = worker.output_age;
   signs.progress_age = worker.progress_age;

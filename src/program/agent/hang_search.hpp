@@ -12,7 +12,7 @@
 #include "agent/plans.hpp"
 #include "agent/status_service.hpp"
 #include "facts/snapshot.hpp"
-#include "inspect/hang_watch.hpp"
+#include "status/hang_watch.hpp"
 #include "rendezvous/message.hpp"
 
 namespace ddprun::agent {
@@ -40,7 +40,7 @@ class HangSearch {
   StatusService& status_;
   Tell tell_;
   boost::asio::steady_timer look_timer_, exit_timer_;
-  std::optional<inspect::HangWatch> watch_;  // set if --hang-timeout is in force
+  std::optional<status::HangWatch> watch_;  // set if --hang-timeout is in force
   std::shared_ptr<int> attempt_;             // while one runs: late answers are about another
   std::optional<GlobalRank> exited_;         // first rank that has exited
   bool quiet_ = false;                       // state that the coordinator knows

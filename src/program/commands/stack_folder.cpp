@@ -50,7 +50,7 @@ std::optional<status::Moment> read_flight_records(const std::string& folder) {
     const auto text = name ? os::try_read_file(path, k_record_limit) : std::nullopt;
     const std::int64_t time = os::last_written(path).value_or(0);
     auto history =
-        text ? inspect::parse_history(name->second, *text, "", time * 1'000'000, k_most_calls) : std::nullopt;
+        text ? status::parse_history(name->second, *text, "", time * 1'000'000, k_most_calls) : std::nullopt;
     if (!history) continue;
     status::Moment& moment = found[name->first];
     moment.histories.push_back(std::move(*history));
@@ -59,7 +59,7 @@ std::optional<status::Moment> read_flight_records(const std::string& folder) {
   const auto most =
       std::ranges::max_element(found, {}, [](const auto& each) { return each.second.histories.size(); });
   if (most == found.end()) return std::nullopt;
-  std::ranges::sort(most->second.histories, {}, &inspect::RankHistory::rank);
+  std::ranges::sort(most->second.histories, {}, &status::RankHistory::rank);
   return status::make_moment(std::move(most->second.histories), most->second.time);
 }
 

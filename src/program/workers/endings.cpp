@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "check/xid.hpp"
-#include "inspect/rank_view.hpp"
+#include "status/rank_view.hpp"
 #include "report/known_failures.hpp"
 #include "report/root_cause.hpp"
 
@@ -123,7 +123,7 @@ std::vector<report::Failure> Endings::further(std::optional<GlobalRank> told) co
 
 void Endings::note_places(const status::NodeStatus& node) {
   for (const status::WorkerStatus& worker : node.workers)
-    places_[worker.rank] = inspect::describe_place(worker.view);
+    places_[worker.rank] = status::describe_place(worker.view);
 }
 
 void Endings::note_kill(std::size_t worker, int signal, Milliseconds after) {

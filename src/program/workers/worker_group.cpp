@@ -11,7 +11,7 @@
 
 #include "allocation/detection/started.hpp"
 #include "base/error.hpp"
-#include "inspect/flight_record.hpp"
+#include "status/flight_record.hpp"
 #include "net/bound_socket.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
@@ -39,8 +39,8 @@ std::string read_last_collective(const std::string& prefix) {
   constexpr std::size_t k_record_limit = std::size_t{64} << 10U;
   if (prefix.empty()) return {};
   const auto text = os::try_read_file(prefix + ".record", k_record_limit);
-  const auto collective = text ? inspect::parse_flight_record(*text, 0) : std::nullopt;
-  return collective ? inspect::describe(*collective) : std::string();
+  const auto collective = text ? status::parse_flight_record(*text, 0) : std::nullopt;
+  return collective ? status::describe(*collective) : std::string();
 }
 
 // Orphans are our children too, so without children beyond the known ones there is nothing below us.

@@ -6,7 +6,7 @@
 #include <array>
 #include <csignal>
 
-#include "inspect/stack_dump.hpp"
+#include "status/stack_dump.hpp"
 #include "os/descriptors.hpp"
 #include "os/files/slow_files.hpp"
 #include "os/machine/host_condition.hpp"
@@ -119,7 +119,7 @@ std::vector<std::string> WorkerGroup::crash_lines(std::size_t worker, const Exit
                        std::ranges::find(k_crashes, status.value) != k_crashes.end();
   const std::string prefix = crashed ? inspect_prefix(worker) : "";
   return prefix.empty() ? std::vector<std::string>()
-                        : inspect::crash_lines(os::read_tail(prefix + ".crash", k_tail_of_file));
+                        : status::crash_lines(os::read_tail(prefix + ".crash", k_tail_of_file));
 }
 
 // Returns the file that a person opens first, once the job is over; empty: there is none.

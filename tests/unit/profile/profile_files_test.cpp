@@ -10,7 +10,7 @@ using namespace ddprun::profile;
 
 namespace {
 
-const inspect::Frame k_main{"/home/a/train.py", 10, "<module>"}, k_step{"/home/a/train.py", 44, "step"};
+const status::Frame k_main{"/home/a/train.py", 10, "<module>"}, k_step{"/home/a/train.py", 44, "step"};
 
 JobProfile two_ranks() {
   return {

@@ -24,7 +24,7 @@ TEST_CASE("a rank's profile is read from the answer of its module") {
   CHECK(rank.host == "n2");
   CHECK(rank.pid == 77);
   CHECK(rank.frames ==
-        std::vector<inspect::Frame>{{"/home/a/train.py", 10, "<module>"}, {"/home/a/train.py", 44, "step"}});
+        std::vector<status::Frame>{{"/home/a/train.py", 10, "<module>"}, {"/home/a/train.py", 44, "step"}});
   CHECK(rank.threads == std::vector<ThreadProfile>{{"MainThread", true, {{-1, 0, 4000}, {0, 1, 16000}}}});
 }
 

@@ -19,7 +19,7 @@ StatusAnswer where(int agent, int question, int culprit = 3) {
     worker.local_rank = i;
     worker.pid = 100 + worker.rank;
     if (worker.rank != culprit)
-      worker.view.collective = inspect::Collective{"all_reduce", "default_pg", 6, "", true, {}};
+      worker.view.collective = status::Collective{"all_reduce", "default_pg", 6, "", true, {}};
   }
   return answer;
 }

@@ -47,7 +47,7 @@ StatusAnswer status_of(int agent, int question) {
     answer.status.workers.emplace_back().rank = rank;
     answer.status.workers.back().pid = 100 + rank;
     answer.status.workers.back().view.collective =
-        inspect::Collective{"all_reduce", "default_pg", rank == 3 ? 6 : 7, "", rank != 3, {}};
+        status::Collective{"all_reduce", "default_pg", rank == 3 ? 6 : 7, "", rank != 3, {}};
   }
   return answer;
 }

@@ -50,12 +50,12 @@ WorkerStatus whole_worker() {
   worker.exit_code = 0;
   worker.waited_percent = 12;
   worker.standby = "ready";
-  const inspect::Collective collective{"all_reduce", "default_pg",    7,    "1000 float",
+  const status::Collective collective{"all_reduce", "default_pg",    7,    "1000 float",
                                        true,         Milliseconds{1}, "0-1"};
-  const std::vector<inspect::Frame> stack{{"train.py", 88, "step"}};
+  const std::vector<status::Frame> stack{{"train.py", 88, "step"}};
   worker.view = {true,
                  collective,
-                 inspect::NcclCounts{7, 1},
+                 status::NcclCounts{7, 1},
                  stack,
                  "loader",
                  {{"MainThread", stack}},
@@ -225,15 +225,15 @@ TEST_CASE("the stacks of many ranks are shortened before a rank is left out") {
   NodeStatus node{"n1", {}, {}};
   for (int rank = 0; rank < 256; ++rank) {
     node.workers.push_back(worker_of(rank));
-    inspect::RankView& view = node.workers.back().view;
-    view.threads = std::string(inspect::k_most_threads_text, 'x');
-    view.stack.assign(inspect::k_most_frames, {"/home/a/train.py", 44, "step"});
+    status::RankView& view = node.workers.back().view;
+    view.threads = std::string(status::k_most_threads_text, 'x');
+    view.stack.assign(status::k_most_frames, {"/home/a/train.py", 44, "step"});
   }
   const auto few = [&] { return parse_node_status(render_status(node)); };
   REQUIRE(few());
   REQUIRE(few()->workers.size() == 256);
   CHECK(few()->workers[255].view.threads.empty());
-  CHECK(few()->workers[255].view.stack.size() < inspect::k_most_frames);
+  CHECK(few()->workers[255].view.stack.size() < status::k_most_frames);
   CHECK(few()->workers[255].view.stack[0].line == 44);
   node.workers.resize(16);
   CHECK(few()->workers[15].view == node.workers[15].view);

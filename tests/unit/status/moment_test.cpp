@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::int64_t k_time = 1'764'271'805'123;
 
-std::vector<inspect::RankHistory> recorded(const std::string& job, const std::vector<int>& ranks) {
-  std::vector<inspect::RankHistory> histories;
+std::vector<status::RankHistory> recorded(const std::string& job, const std::vector<int>& ranks) {
+  std::vector<status::RankHistory> histories;
   for (const int rank : ranks) {
     const std::string file = "/nccl_trace_rank_" + std::to_string(rank);
-    auto history = inspect::parse_history(rank, test_data("flight_records/torch-2.13-gloo-" + job + file), "",
+    auto history = status::parse_history(rank, test_data("flight_records/torch-2.13-gloo-" + job + file), "",
                                           k_time * 1'000'000, k_dumped_calls);
     REQUIRE(history);
     histories.push_back(std::move(*history));
@@ -32,11 +32,11 @@ Moment dump_of(const std::string& host, int first, std::int64_t number, const st
   moment.job.workers = 4;
   NodeStatus& node = moment.job.here.emplace_back();
   node.host = host;
-  for (const inspect::RankHistory& history : moment.histories) {
+  for (const status::RankHistory& history : moment.histories) {
     WorkerStatus& worker = node.workers.emplace_back();
     worker.rank = history.rank;
     worker.pid = 100 + history.rank;
-    worker.view.collective = inspect::find_place(history);
+    worker.view.collective = status::find_place(history);
     if (worker.view.collective) worker.view.collective->age = Milliseconds{480'000};
     worker.view.stack = {{"/x/train.py", history.rank == 1 ? 31 : 8, "step"}};
   }
@@ -55,7 +55,7 @@ TEST_CASE("a dump is what was written") {
 
 TEST_CASE("a dump has a limit: of ranks with many calls the newest stay") {
   Moment dump = dump_of("n1", 0, 7);
-  inspect::RankHistory long_one{0, std::vector<inspect::Recorded>(k_dumped_calls)};
+  status::RankHistory long_one{0, std::vector<status::Recorded>(k_dumped_calls)};
   for (std::size_t i = 0; i < k_dumped_calls; ++i) {
     long_one.calls[i].collective.sizes.assign(4000, 'x');
     long_one.calls[i].collective.sequence = static_cast<std::int64_t>(i);

@@ -20,7 +20,7 @@ constexpr std::int64_t k_time = 1'764'271'805'123;
 }  // namespace
 
 TEST_CASE("a record of a rank's stacks: when, who, where, and all that was collected") {
-  inspect::Collected collected;
+  status::Collected collected;
   collected.module = R"({"main_thread":7,"threads":[
     {"id":7,"name":"MainThread","stack":[{"file":"/x/train.py","line":8,"function":"step"}],
      "exception":{"type":"ValueError","message":"bad loss","file":"/x/train.py","line":31}},
@@ -50,7 +50,7 @@ TEST_CASE("a record of a rank's stacks: when, who, where, and all that was colle
 }
 
 TEST_CASE("a record is whole however deep the stack, and has no sections that are empty") {
-  inspect::Collected collected;
+  status::Collected collected;
   collected.module = R"({"main_thread":7,"threads":[{"id":7,"name":"MainThread","stack":[)";
   for (int i = 0; i < 300; ++i) collected.module += R"({"file":"/x/a.py","line":1,"function":"f"},)";
   collected.module += R"({"file":"/x/a.py","line":2,"function":"outermost"}]}]})";

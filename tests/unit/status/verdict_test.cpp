@@ -6,7 +6,7 @@
 
 using namespace ddprun;
 using namespace ddprun::status;
-using inspect::Collective;
+using status::Collective;
 
 namespace {
 
@@ -290,7 +290,7 @@ TEST_CASE("the threads of the rank to blame are shown as far as the report has r
   WorkerStatus blamed = rank_at(1, {}, 20);
   blamed.view.thread = "Thread-1 (load)";
   blamed.view.others = {{"MainThread", {{"/home/a/train.py", 30, "main"}}},
-                        {"Thread-2", std::vector<inspect::Frame>(40, {"/home/a/train.py", 14, "second"})},
+                        {"Thread-2", std::vector<status::Frame>(40, {"/home/a/train.py", 14, "second"})},
                         {"Thread-3", {{"/home/a/train.py", 15, "third"}}}};
   const std::string text = places(job_of({rank_at(0, reduce(6, true), 44), blamed}));
   CHECK(text.find("stack of rank 1, thread Thread-1 (load), innermost call first:\n"

@@ -28,7 +28,7 @@ TEST_CASE("what a look shows of a worker are its signs of life") {
   auto& collective = worker.view.collective.emplace();
   collective.pending = true;
   collective.age = 10s;
-  const inspect::Signs signs = signs_of(worker);
+  const status::Signs signs = signs_of(worker);
   CHECK(signs.running);
   CHECK(signs.waits == true);
   CHECK((signs.output_age == 3s && signs.progress_age == 4s && signs.collective_age == 10s));
@@ -39,7 +39,7 @@ TEST_CASE("what a look shows of a worker are its signs of life") {
 // Two ranks of torch 2.13 with steps of 40 s; after 16 of them, at 632 s, rank 1 sleeps before an all_reduce.
 // A line: what `ddprun --status=json` has shown then.
 TEST_CASE("auto: a recorded job with steps of 40 s hangs after more than 400 s of silence, and not before") {
-  inspect::HangWatch watch(options::HangTimeout{true, {}});
+  status::HangWatch watch(options::HangTimeout{true, {}});
   const TimePoint start{1h};
   watch.begin(2, 1, start);
   std::istringstream lines(test_data("hang_looks/steps_of_40_s.jsonl"));

@@ -111,7 +111,7 @@ Event unfit(Attempt attempt, std::string host, std::string what, std::string hin
   return event;
 }
 
-Event slow(Attempt attempt, const status::SlowNotice& notice) {
+Event slow(Attempt attempt, const slow::SlowNotice& notice) {
   Event event = event_of(EventKind::slow, attempt, notice.what);
   event.host = notice.host;
   event.rank = notice.worker.rank;

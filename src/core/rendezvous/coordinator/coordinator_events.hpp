@@ -5,7 +5,7 @@
 
 #include "base/ids.hpp"
 #include "events/event.hpp"
-#include "status/slow_rank.hpp"
+#include "slow/slow_rank.hpp"
 #include "status/verdict.hpp"
 #include "report/outcome.hpp"
 
@@ -23,7 +23,7 @@ events::Event failed(const report::Failure& failure);
 events::Event restart(Attempt attempt, std::string what, const report::Failure* cause = nullptr);
 events::Event asked(Attempt attempt, std::string what);
 events::Event unfit(Attempt attempt, std::string host, std::string what, std::string hint);
-events::Event slow(Attempt attempt, const status::SlowNotice& notice);
+events::Event slow(Attempt attempt, const slow::SlowNotice& notice);
 events::Event waited(Attempt attempt, int rank, double seconds);
 // Makes the event of a step that is complete in memory, or in the flush folder of that name.
 events::Event checkpoint(Attempt attempt, std::int64_t step, const std::string& folder);

@@ -39,7 +39,7 @@ void Coordinator::handle(ConnectionId connection, const CollectivesSeen& seen, T
 // Tells of the slow rank once it is seen where it is while the others wait, or after some looks.
 void Coordinator::tell_slow(const status::JobStatus& job, TimePoint now) {
   if (state_ != State::running || !slow_due_) return;
-  auto notice = status::describe_slow(job, *slow_due_, settings_.hang.slow->window);
+  auto notice = slow::describe_slow(job, *slow_due_, settings_.hang.slow->window);
   if (notice && !notice->seen_late && ++slow_due_->places < k_most_places) return;
   slow_due_.reset();
   if (!notice) return;

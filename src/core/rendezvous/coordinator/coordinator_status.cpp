@@ -8,7 +8,7 @@
 #include "profile/rank_profile.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/waiting_text.hpp"
-#include "status/slow_rank.hpp"
+#include "slow/slow_rank.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -83,7 +83,7 @@ status::JobStatus Coordinator::job_status() {
     if (found != members_.here().end()) status.silent.push_back(host_of(found->second));
   }
   status.here = status_round_.take_answers();
-  status::add_waits(status, slow_);
+  slow::add_waits(status, slow_);
   return status;
 }
 

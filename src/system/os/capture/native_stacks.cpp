@@ -21,7 +21,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
-#include "inspect/native_stack.hpp"
+#include "status/native_stack.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/become.hpp"
@@ -38,7 +38,7 @@ constexpr std::size_t k_largest_output = std::size_t{1} << 20;
 constexpr Milliseconds k_leave_limit{100}, k_kill_limit{300}, k_kill_look{2}, k_look{10};
 
 struct Tool {
-  inspect::StackTool kind;
+  status::StackTool kind;
   std::string program;
 };
 
@@ -53,8 +53,8 @@ std::optional<std::string> find_in_path(const std::string& name) {
 
 std::vector<Tool> find_tools() {
   std::vector<Tool> tools;
-  for (const inspect::StackTool kind : inspect::k_stack_tools) {
-    if (auto program = find_in_path(inspect::name_of(kind))) tools.push_back({kind, std::move(*program)});
+  for (const status::StackTool kind : status::k_stack_tools) {
+    if (auto program = find_in_path(status::name_of(kind))) tools.push_back({kind, std::move(*program)});
   }
   return tools;
 }
@@ -87,7 +87,7 @@ class TracedRank {
     const Fd null = open_null();
     Pipe pipe = make_pipe();
     SpawnRequest request;
-    request.arguments = inspect::stack_command(tool.kind, tool.program, process.pid);
+    request.arguments = status::stack_command(tool.kind, tool.program, process.pid);
     request.environment = tool_environment();
     request.standard_input = null.get();
     request.standard_output = pipe.writer.get();
@@ -187,7 +187,7 @@ void read_ready(const std::vector<std::unique_ptr<TracedRank>>& running, TimePoi
 
 class Round {
  public:
-  Round(std::vector<status::WorkerStatus>& workers, std::vector<inspect::Collected>& collected)
+  Round(std::vector<status::WorkerStatus>& workers, std::vector<status::Collected>& collected)
       : workers_(workers), collected_(collected), tools_(find_tools()) {
     if (tools_.empty()) return;
     for (const std::size_t worker : choose(workers)) waiting_.emplace_back(worker, 0);
@@ -217,9 +217,9 @@ class Round {
   void conclude(TracedRank& rank) {
     rank.end();
     status::WorkerStatus& worker = workers_[rank.worker()];
-    if (inspect::add_tool_answer(worker.view, rank.tool().kind, rank.pid(), rank.text())) {
+    if (status::add_tool_answer(worker.view, rank.tool().kind, rank.pid(), rank.text())) {
       collected_[rank.worker()].native = rank.text();
-      collected_[rank.worker()].native_tool = inspect::name_of(rank.tool().kind);
+      collected_[rank.worker()].native_tool = status::name_of(rank.tool().kind);
       return;
     }
     const auto next = static_cast<std::size_t>(&rank.tool() - tools_.data()) + 1;
@@ -227,7 +227,7 @@ class Round {
   }
 
   std::vector<status::WorkerStatus>& workers_;
-  std::vector<inspect::Collected>& collected_;
+  std::vector<status::Collected>& collected_;
   std::vector<Tool> tools_;
   std::deque<std::pair<std::size_t, std::size_t>> waiting_;  // workers, and the tool to ask
   std::vector<std::unique_ptr<TracedRank>> running_;
@@ -235,7 +235,7 @@ class Round {
 
 }  // namespace
 
-void add_native_stacks(std::vector<status::WorkerStatus>& workers, std::vector<inspect::Collected>& collected,
+void add_native_stacks(std::vector<status::WorkerStatus>& workers, std::vector<status::Collected>& collected,
                        TimePoint deadline) {
   try {
     Round(workers, collected).run(deadline);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/duration.hpp"
-#include "inspect/collected.hpp"
+#include "status/collected.hpp"
 #include "status/job_status.hpp"
 
 namespace ddprun::os {
@@ -19,7 +19,7 @@ namespace ddprun::os {
 // and its worker continued unless somebody else has stopped it: call it where waiting half a second longer
 // does no harm.
 inline constexpr std::size_t k_most_traced = 8, k_traced_at_once = 2;
-void add_native_stacks(std::vector<status::WorkerStatus>& workers, std::vector<inspect::Collected>& collected,
+void add_native_stacks(std::vector<status::WorkerStatus>& workers, std::vector<status::Collected>& collected,
                        TimePoint deadline);
 
 }  // namespace ddprun::os

@@ -64,7 +64,7 @@ std::string write_records(const std::vector<std::string>& paths, const std::vect
 
 struct Measured {
   status::NodeStatus status;
-  std::vector<inspect::Collected> collected;
+  std::vector<status::Collected> collected;
 };
 
 Measured measure(status::NodeStatus status, const WorkerPlaces& places, Depth depth, const std::string& nvml,
@@ -99,9 +99,9 @@ std::string write_dump(const WorkerPlaces& places, const Measured& measured) {
   if (auto node = status::parse_node_status(status::render_status(measured.status)))
     moment.job.here.push_back(std::move(*node));
   for (std::size_t i = 0; i < measured.status.workers.size(); ++i) {
-    const inspect::Collected& collected = measured.collected[i];
+    const status::Collected& collected = measured.collected[i];
     if (auto history =
-            inspect::parse_history(measured.status.workers[i].rank, collected.record, collected.module,
+            status::parse_history(measured.status.workers[i].rank, collected.record, collected.module,
                                    moment.time * 1'000'000, status::k_dumped_calls))
       moment.histories.push_back(std::move(*history));
   }

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "facts/proc_text.hpp"
-#include "inspect/flight_record.hpp"
-#include "inspect/module_answer.hpp"
-#include "inspect/nccl_ras.hpp"
-#include "inspect/stack_dump.hpp"
+#include "status/flight_record.hpp"
+#include "status/module_answer.hpp"
+#include "status/nccl_ras.hpp"
+#include "status/stack_dump.hpp"
 #include "os/capture/socket_question.hpp"
 #include "os/clock.hpp"
 #include "os/machine/capture_network.hpp"
@@ -41,7 +41,7 @@ bool catches(int pid, int signal) {
 
 struct Dump {
   status::WorkerStatus* worker;
-  inspect::Collected* collected;
+  status::Collected* collected;
   std::string path;
   std::size_t size = 0;
 };
@@ -62,7 +62,7 @@ void dump_by_signal(std::vector<Dump> dumps) {
     std::erase_if(dumps, [](Dump& dump) {
       const std::string text = try_read_file(dump.path, k_largest_dump).value_or("");
       const bool whole = !text.empty() && text.size() == std::exchange(dump.size, text.size());
-      if (!whole || !inspect::add_stack_dump(dump.worker->view, text)) return false;
+      if (!whole || !status::add_stack_dump(dump.worker->view, text)) return false;
       dump.collected->dump = text;
       return true;
     });
@@ -105,12 +105,12 @@ bool is_ending(const std::string& door) {
 
 void add_stacks(std::vector<status::WorkerStatus>& workers, const std::vector<std::string>& doors,
                 const std::vector<std::size_t>& asked, const std::vector<SocketQuestion>& questions,
-                std::vector<inspect::Collected>& collected) {
+                std::vector<status::Collected>& collected) {
   std::vector<Dump> dumps;
   std::vector<bool> told(workers.size());
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const auto body = body_of(questions[i]);
-    told[asked[i]] = body && inspect::add_module_answer(workers[asked[i]].view, *body);
+    told[asked[i]] = body && status::add_module_answer(workers[asked[i]].view, *body);
     if (told[asked[i]]) collected[asked[i]].module = *body;
   }
   for (std::size_t i = 0; i < workers.size(); ++i) {
@@ -130,10 +130,10 @@ void add_stacks(std::vector<status::WorkerStatus>& workers, const std::vector<st
 // Adds NCCL's counts of the ranks whose collectives torch's server does not show.
 void add_ras_counts(std::vector<status::WorkerStatus>& workers, std::string_view answer) {
   const auto own = capture_addresses();
-  const auto is_here = [&own](const inspect::RasProcess& process) {
+  const auto is_here = [&own](const status::RasProcess& process) {
     return std::ranges::any_of(own, [&](const auto& each) { return each.address == process.host; });
   };
-  for (const inspect::RasProcess& process : inspect::parse_ras_answer(answer)) {
+  for (const status::RasProcess& process : status::parse_ras_answer(answer)) {
     if (!is_here(process)) continue;
     for (status::WorkerStatus& worker : workers) {
       if (worker.pid == process.pid && !worker.view.answers) worker.view.nccl = process.counts;
@@ -164,7 +164,7 @@ Questions make_questions(std::vector<status::WorkerStatus>& workers, const std::
   }
   // All processes of the job take part in its answer: it is not asked at each look of each host without need.
   if (ras_port != 0 && (stacks || std::ranges::none_of(questions.records, &SocketQuestion::is_open)))
-    questions.ras.emplace(connect_to_local_port(ras_port), std::string(inspect::k_ras_request));
+    questions.ras.emplace(connect_to_local_port(ras_port), std::string(status::k_ras_request));
   return questions;
 }
 
@@ -194,9 +194,9 @@ void ask(Questions& questions, const std::vector<std::string>& doors) {
 
 }  // namespace
 
-std::vector<inspect::Collected> inspect_workers(std::vector<status::WorkerStatus>& workers,
+std::vector<status::Collected> inspect_workers(std::vector<status::WorkerStatus>& workers,
                                                 const InspectionDoors& places, bool stacks) {
-  std::vector<inspect::Collected> collected(workers.size());
+  std::vector<status::Collected> collected(workers.size());
   std::vector<std::string> doors = places.workers;
   doors.resize(workers.size());
   Questions questions = make_questions(workers, doors, places.ras_port, stacks);
@@ -205,8 +205,8 @@ std::vector<inspect::Collected> inspect_workers(std::vector<status::WorkerStatus
     const std::size_t worker = questions.asked[i];
     const auto body = body_of(questions.records[i]);
     if (!body) continue;
-    inspect::RankView& view = workers[worker].view;
-    view.collective = inspect::parse_flight_record(*body, unix_milliseconds() * 1'000'000);
+    status::RankView& view = workers[worker].view;
+    view.collective = status::parse_flight_record(*body, unix_milliseconds() * 1'000'000);
     // An empty record of NCCL's says nothing of a rank that uses another backend.
     view.answers = view.collective || !questions.of_nccl_alone[i];
     if (stacks) collected[worker].record = *body;

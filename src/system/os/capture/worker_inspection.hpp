@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "inspect/collected.hpp"
+#include "status/collected.hpp"
 #include "status/job_status.hpp"
 
 namespace ddprun::os {
@@ -21,7 +21,7 @@ struct InspectionDoors {
 // Adds WorkerStatus::view to each worker that runs, within about a second. `stacks`: also where its threads
 // are, for which the workers are interrupted for a moment. The workers' answers are not trusted: call it in a
 // child. Returns what was collected of each.
-std::vector<inspect::Collected> inspect_workers(std::vector<status::WorkerStatus>& workers,
+std::vector<status::Collected> inspect_workers(std::vector<status::WorkerStatus>& workers,
                                                 const InspectionDoors& doors, bool stacks);
 
 }  // namespace ddprun::os

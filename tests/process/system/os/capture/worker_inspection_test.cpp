@@ -84,8 +84,8 @@ bool say(int asked, std::string_view text) {
 
 constexpr std::string_view k_good = "HTTP/1.1 200 OK\r\n\r\n";
 
-std::string text_of(const inspect::RankView& view) {
-  return (view.answers ? "answers, " : "") + inspect::describe_place(view);
+std::string text_of(const status::RankView& view) {
+  return (view.answers ? "answers, " : "") + status::describe_place(view);
 }
 
 // What is seen of a worker whose server answers so.
@@ -153,7 +153,7 @@ TEST_CASE("a worker without a server, or whose socket is another kind of file, i
   inspect_workers(workers, {.workers = {folder.path() + "/nothing", folder.path() + "/inspect_1"}}, true);
   CHECK(text_of(workers[0].view).find("not inspected") != std::string::npos);
   CHECK(text_of(workers[1].view).find("does not answer") != std::string::npos);
-  CHECK(workers[2].view == inspect::RankView{});
+  CHECK(workers[2].view == status::RankView{});
 }
 
 TEST_CASE("a worker whose script is over is asked for its collective alone") {
@@ -190,6 +190,6 @@ TEST_CASE(
   std::vector<status::WorkerStatus> workers(1);
   workers[0].pid = ::getpid();
   const auto collected = inspect_workers(workers, {{door}, ras.port()}, true);
-  CHECK(workers[0].view.nccl == (kind == 0 ? std::optional(inspect::NcclCounts{5, 1}) : std::nullopt));
+  CHECK(workers[0].view.nccl == (kind == 0 ? std::optional(status::NcclCounts{5, 1}) : std::nullopt));
   CHECK(collected[0].ras == (kind < 2 ? answer : ""));
 }
