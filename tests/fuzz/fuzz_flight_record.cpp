@@ -1,6 +1,6 @@
 // torch's flight records, as pickle and JSON, and the dumps of --stacks-every.
-#include "status/flight_record.hpp"
 #include "promise.hpp"
+#include "status/flight_record.hpp"
 #include "status/moment.hpp"
 
 using namespace ddprun;

@@ -9,10 +9,10 @@
 
 #include "output/copy_folder.hpp"
 #include "output/line_folder.hpp"
-#include "promise.hpp"
-#include "report/known_failures.hpp"
 #include "output/line_merger.hpp"
 #include "output/line_tail.hpp"
+#include "promise.hpp"
+#include "report/known_failures.hpp"
 #include "report/report.hpp"
 
 using namespace ddprun;

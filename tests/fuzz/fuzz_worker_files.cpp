@@ -1,8 +1,8 @@
 // What workers leave for their agent: error files and requests to torch's watchdog, which may be cut
 // anywhere.
+#include "lifecycle/watchdog_timers.hpp"
 #include "promise.hpp"
 #include "report/report.hpp"
-#include "lifecycle/watchdog_timers.hpp"
 
 using namespace ddprun;
 using fuzz::require;

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "agent_sides.hpp"
-#include "rendezvous/host_limits.hpp"
 #include "facts/stopped_process.hpp"
+#include "rendezvous/host_limits.hpp"
 #include "world.hpp"
 
 namespace ddprun::simulation {

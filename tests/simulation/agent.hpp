@@ -12,13 +12,13 @@
 
 #include "checkpoints.hpp"
 #include "clock.hpp"
+#include "lifecycle/agent_lifecycle.hpp"
+#include "lifecycle/supervisor.hpp"
 #include "network.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/membership/member_join.hpp"
 #include "rendezvous/membership/next_coordinator.hpp"
-#include "lifecycle/agent_lifecycle.hpp"
-#include "lifecycle/supervisor.hpp"
 
 namespace ddprun::simulation {
 

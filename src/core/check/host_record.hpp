@@ -87,10 +87,11 @@ struct HostRecord {
   double cpu_quota = 0;      // limit of the cgroup, in CPUs; 0: none
   std::uint64_t memory = 0;  // memory that this job may use
   std::uint64_t free_memory = 0;
-  std::map<std::string, int> cards;  // Mbit/s of each network card (os::capture_cards); -1: no carrier
-  std::string switches;              // from the root to its leaf switch: "s0/leaf1"; empty: not known
-  std::string nvlink_domain;         // HostFacts::nvlink_domain
-  bool infiniband = false;           // there are RDMA devices
+  std::map<std::string, int>
+      cards;                  // Mbit/s of each network card (inspection::capture_cards); -1: no carrier
+  std::string switches;       // from the root to its leaf switch: "s0/leaf1"; empty: not known
+  std::string nvlink_domain;  // HostFacts::nvlink_domain
+  bool infiniband = false;    // there are RDMA devices
   std::map<std::string, std::uint64_t> limits;  // soft: "nofile", "memlock", "nproc"; k_unlimited
   std::vector<Folder> folders;
 

@@ -65,7 +65,8 @@ Actions AgentLifecycle::on_lost(std::string what, std::string hint, bool may_rej
   } else {
     actions.push_back(life::SayError{std::move(what), std::move(hint)});
     report::Cause cause;
-    cause.kind = joined_ || found_ || rejoined_ ? report::Cause::Kind::agent_lost : report::Cause::Kind::deadline;
+    cause.kind =
+        joined_ || found_ || rejoined_ ? report::Cause::Kind::agent_lost : report::Cause::Kind::deadline;
     end(cause, actions);
     if (limits_.others_go_on) actions.push_back(life::StopWorkers{SIGTERM, /*hurry=*/true});
   }

@@ -28,8 +28,8 @@
 
 #include "base/duration.hpp"
 #include "base/ids.hpp"
-#include "report/outcome.hpp"
 #include "lifecycle/signal_ledger.hpp"
+#include "report/outcome.hpp"
 
 namespace ddprun::lifecycle {
 
@@ -138,7 +138,9 @@ class AgentLifecycle {
   Actions on_stop(Attempt attempt, int signal, bool whole_tree);
   // Reports whether the cause is plausible: success counts only if our own workers have succeeded, since no
   // sound coordinator claims it before.
-  bool believes(const report::Cause& cause) const { return cause.kind != report::Cause::Kind::success || succeeded_; }
+  bool believes(const report::Cause& cause) const {
+    return cause.kind != report::Cause::Kind::success || succeeded_;
+  }
   // Finishes. `report`: the text that this agent prints, if it is the one.
   Actions on_finish(const report::Cause& cause, std::string report);
   // Notes the loss of the coordinator. `may_rejoin`: another agent may take over, this one included.

@@ -88,7 +88,7 @@ class RestartPolicy {
   options::TimeLimitOptions limit_;
   report::UsedRestarts used_;
   std::optional<report::Failure> stalled_;  // the last attempt's cause, where it made no progress
-  int quick_failures_ = 0;          // in a row
+  int quick_failures_ = 0;                  // in a row
 };
 
 }  // namespace ddprun::lifecycle

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "status/python_threads.hpp"
 #include "output/line_folder.hpp"
 #include "profile/rank_profile.hpp"
+#include "status/python_threads.hpp"
 
 namespace ddprun::profile {
 
@@ -36,8 +36,8 @@ bool add_rank(Places& places, const RankProfile& rank, std::size_t index) {
   for (const Call& call : thread->calls) {
     const status::Frame& frame = rank.frames[static_cast<std::size_t>(call.frame)];
     own.push_back(status::is_own(frame) ? &frame
-                  : call.caller < 0      ? nullptr
-                                         : own[static_cast<std::size_t>(call.caller)]);
+                  : call.caller < 0     ? nullptr
+                                        : own[static_cast<std::size_t>(call.caller)]);
     if (call.microseconds == 0) continue;
     const status::Frame& at = own.back() != nullptr ? *own.back() : frame;
     Place& place = places[{at.file, at.function}];

@@ -40,7 +40,7 @@ LaunchFailure make_launch_failure(const std::string& what, const std::string& hi
 }
 
 report::Cause describe_failed_start(const std::vector<FailedStart>& failed,
-                                       const std::vector<std::string>& well) {
+                                    const std::vector<std::string>& well) {
   const LaunchFailure& first = failed.front().failure;
   std::vector<std::string> sentences;
   std::vector<std::string> hints;

@@ -21,6 +21,6 @@ LaunchFailure make_launch_failure(const std::string& what, const std::string& hi
 // `well` are the hosts that could start. The first one's exit code and hint; unlike ones follow in the
 // sentence.
 report::Cause describe_failed_start(const std::vector<FailedStart>& failed,
-                                       const std::vector<std::string>& well);
+                                    const std::vector<std::string>& well);
 
 }  // namespace ddprun::rendezvous

@@ -15,6 +15,7 @@
 #include "base/ids.hpp"
 #include "checkpoint/held.hpp"
 #include "events/event.hpp"
+#include "lifecycle/restart_policy.hpp"
 #include "plan/world_plan.hpp"
 #include "rendezvous/client_questions.hpp"
 #include "rendezvous/lifeline.hpp"
@@ -22,12 +23,11 @@
 #include "rendezvous/roster.hpp"
 #include "rendezvous/spare_look.hpp"
 #include "rendezvous/status_messages.hpp"
-#include "staging/tree.hpp"
-#include "status/job_status.hpp"
 #include "report/killed_ranks.hpp"
 #include "report/outcome.hpp"
 #include "report/report.hpp"
-#include "lifecycle/restart_policy.hpp"
+#include "staging/tree.hpp"
+#include "status/job_status.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -80,10 +80,10 @@ struct AttemptSucceeded {
 struct Stopped {
   Attempt attempt;
   std::vector<report::Failure> failures;  // beyond the one reported
-  std::vector<int> stopped{};                // ranks that did not fail by themselves, and did not succeed
-  bool progressed = false;                   // a worker touched its DDPRUN_PROGRESS_FILE
-  std::vector<int> finished{};               // ranks that had ended with success before the stop
-  std::vector<int> finished_ago{};           // milliseconds between their end and the stop, in the same order
+  std::vector<int> stopped{};             // ranks that did not fail by themselves, and did not succeed
+  bool progressed = false;                // a worker touched its DDPRUN_PROGRESS_FILE
+  std::vector<int> finished{};            // ranks that had ended with success before the stop
+  std::vector<int> finished_ago{};        // milliseconds between their end and the stop, in the same order
   std::vector<report::KilledRanks> killed{};
   Unfit unfit{};
   checkpoint::Held checkpoints{};
@@ -222,15 +222,15 @@ struct CheckpointOrder {
 struct Finish {
   report::Cause cause;
   std::vector<report::Failure> others;  // failures after the first; only where report_here
-  std::vector<std::string> remarks;        // sentences for the report, "lost n3 while stopping"; likewise
-  bool report_here = false;                // exactly one agent prints the report
+  std::vector<std::string> remarks;     // sentences for the report, "lost n3 while stopping"; likewise
+  bool report_here = false;             // exactly one agent prints the report
   // Ranks that were stopped because of it, or that ran when a signal came that stops the job; never sent to
   // another host.
   std::vector<int> victims{};
   report::UsedRestarts restarts{};            // also never sent to another host
   std::vector<report::Hang> hangs{};          // also never sent to another host
   std::vector<report::KilledRanks> killed{};  // in the last attempt; also never sent to another host
-  bool drained = false;                          // the receiver's host: its name is for --exclude-file
+  bool drained = false;                       // the receiver's host: its name is for --exclude-file
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 

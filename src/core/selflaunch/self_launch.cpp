@@ -5,8 +5,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "selflaunch/self_launch_text.hpp"
 #include "report/outcome.hpp"
+#include "selflaunch/self_launch_text.hpp"
 
 namespace ddprun::selflaunch {
 

@@ -47,10 +47,10 @@
 
 #include "base/duration.hpp"
 #include "base/exit_status.hpp"
+#include "lifecycle/signal_ledger.hpp"
 #include "rendezvous/lifeline.hpp"
 #include "selflaunch/remote_launcher.hpp"
 #include "selflaunch/self_launch_action.hpp"
-#include "lifecycle/signal_ledger.hpp"
 
 namespace ddprun::selflaunch {
 

@@ -30,7 +30,7 @@ struct WorkerStatus {
   std::optional<int> exit_code{};              // set if it has ended by itself
   std::optional<int> waited_percent{};         // share of time that the other ranks waited for it
   std::string standby{};                       // its standby interpreter: "ready"; empty: none is kept
-  status::RankView view{};                    // its last collective, its stacks, its process
+  status::RankView view{};                     // its last collective, its stacks, its process
   friend bool operator==(const WorkerStatus&, const WorkerStatus&) = default;
 };
 

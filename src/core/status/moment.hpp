@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "status/rank_history.hpp"
 #include "status/job_status.hpp"
+#include "status/rank_history.hpp"
 
 namespace ddprun::status {
 

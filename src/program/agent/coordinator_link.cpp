@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "console/log.hpp"
 #include "net/agent_listener.hpp"
-#include "os/libraries/name_lookup.hpp"
+#include "net/name_lookup.hpp"
 #include "os/machine/port_holder.hpp"
 #include "plan/propose.hpp"
 
@@ -227,7 +227,7 @@ net::MemberHooks CoordinatorLink::member_hooks() {
     lead_output(std::move(sockets), why);
   };
   hooks.start_lookup = [](const std::string& name) {
-    auto child = std::make_shared<os::NameLookupChild>(name);
+    auto child = std::make_shared<net::NameLookupChild>(name);
     return net::NameLookup{child->descriptor(), child};
   };
   hooks.look_at_rendezvous_file = [this] { return discovery_.look(); };

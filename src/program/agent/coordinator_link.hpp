@@ -19,6 +19,7 @@
 #include "agent/plans.hpp"
 #include "checkpoints/checkpoint_keeper.hpp"
 #include "facts/snapshot.hpp"
+#include "lifecycle/agent_lifecycle.hpp"
 #include "net/agent_link.hpp"
 #include "net/bound_socket.hpp"
 #include "net/coordinator_service.hpp"
@@ -26,7 +27,6 @@
 #include "peers/discovery.hpp"
 #include "rendezvous/membership/next_coordinator.hpp"
 #include "streams/output_link.hpp"
-#include "lifecycle/agent_lifecycle.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::agent {

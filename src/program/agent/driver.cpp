@@ -13,6 +13,7 @@
 #include "console/log.hpp"
 #include "event_loop/stop_signals.hpp"
 #include "event_loop/waiting.hpp"
+#include "lifecycle/store_use.hpp"
 #include "net/timers.hpp"
 #include "os/machine/capture_network.hpp"
 #include "os/process/child.hpp"
@@ -23,7 +24,6 @@
 #include "probes/node_record.hpp"
 #include "rendezvous/address_choice.hpp"
 #include "report/report.hpp"
-#include "lifecycle/store_use.hpp"
 
 namespace ddprun::agent {
 
@@ -283,7 +283,7 @@ void Driver::show_hang(const status::Verdict& verdict) {
 }
 
 void Driver::handle(const rendezvous::StatusQuestion& question) {
-  status_.measure(question.stacks ? os::Depth::stacks : os::Depth::usage,
+  status_.measure(question.stacks ? inspection::Depth::stacks : inspection::Depth::usage,
                   [this, number = question.question](const status::NodeStatus& status) {
                     link_.send_if_linked(rendezvous::StatusAnswer{number, status});
                   });
@@ -351,8 +351,8 @@ void Driver::handle(const rendezvous::Finish& end) {
   // Not those of a node that the others have gone on without: they are of another history.
   const bool left_alone = end.drained || (end.cause.kind == report::Cause::Kind::agent_lost &&
                                           end.cause.host == plans_.node->host);
-  keeps_checkpoints_ = plans_.node->options.checkpoint.keep && !left_alone &&
-                       end.cause.kind != report::Cause::Kind::success;
+  keeps_checkpoints_ =
+      plans_.node->options.checkpoint.keep && !left_alone && end.cause.kind != report::Cause::Kind::success;
   rendezvous::Finish finish = end;
   if (finish.report_here) explain_end(finish);
   finish.hangs = hangs_shown_;
@@ -419,7 +419,8 @@ void Driver::carry_out(const lifecycle::act::ContinueWorker& action) {
 }
 
 void Driver::carry_out(const lifecycle::act::LookWhereTheyAre&) {
-  status_.measure(os::Depth::stacks, [this](const status::NodeStatus& node) { endings_.note_places(node); });
+  status_.measure(inspection::Depth::stacks,
+                  [this](const status::NodeStatus& node) { endings_.note_places(node); });
 }
 
 void Driver::carry_out(const lifecycle::act::KillGroup& action) {

@@ -7,11 +7,11 @@
 #include "agent/driver.hpp"
 #include "console/log.hpp"
 #include "event_loop/stop_signals.hpp"
+#include "lifecycle/signal_ledger.hpp"
 #include "os/clock.hpp"
 #include "os/terminal/terminal.hpp"
 #include "plan/open_mpi_settings.hpp"
 #include "report/report.hpp"
-#include "lifecycle/signal_ledger.hpp"
 
 namespace ddprun::agent {
 

@@ -8,11 +8,11 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
+#include "lifecycle/store_use.hpp"
 #include "os/machine/own_cpus.hpp"
 #include "os/process/warm_up.hpp"
 #include "plan/finalise.hpp"
 #include "rendezvous/waiting_text.hpp"
-#include "lifecycle/store_use.hpp"
 
 namespace ddprun::agent {
 

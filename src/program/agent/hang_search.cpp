@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "lifecycle/store_use.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "status/worker_signs.hpp"
-#include "lifecycle/store_use.hpp"
 
 namespace ddprun::agent {
 
@@ -57,8 +57,8 @@ void HangSearch::wait_for_look(TimePoint began) {
 }
 
 void HangSearch::look() {
-  status_.measure(os::Depth::signs, [this, attempt = std::weak_ptr(attempt_),
-                                     began = os::now()](const status::NodeStatus& node) {
+  status_.measure(inspection::Depth::signs, [this, attempt = std::weak_ptr(attempt_),
+                                             began = os::now()](const status::NodeStatus& node) {
     if (!attempt.expired()) look_at(node, began);
   });
 }

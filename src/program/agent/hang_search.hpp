@@ -12,8 +12,8 @@
 #include "agent/plans.hpp"
 #include "agent/status_service.hpp"
 #include "facts/snapshot.hpp"
-#include "status/hang_watch.hpp"
 #include "rendezvous/message.hpp"
+#include "status/hang_watch.hpp"
 
 namespace ddprun::agent {
 
@@ -41,9 +41,9 @@ class HangSearch {
   Tell tell_;
   boost::asio::steady_timer look_timer_, exit_timer_;
   std::optional<status::HangWatch> watch_;  // set if --hang-timeout is in force
-  std::shared_ptr<int> attempt_;             // while one runs: late answers are about another
-  std::optional<GlobalRank> exited_;         // first rank that has exited
-  bool quiet_ = false;                       // state that the coordinator knows
+  std::shared_ptr<int> attempt_;            // while one runs: late answers are about another
+  std::optional<GlobalRank> exited_;        // first rank that has exited
+  bool quiet_ = false;                      // state that the coordinator knows
 };
 
 }  // namespace ddprun::agent

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "agent/plans.hpp"
-#include "probes/child_query.hpp"
 #include "lifecycle/end_watch.hpp"
+#include "probes/child_query.hpp"
 
 namespace ddprun::agent {
 

@@ -17,9 +17,8 @@ bool found_by_check(const report::Cause& cause, const options::Options& options)
 
 std::string render_report_json(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                                const Requeue& requeue) {
-  report::JobEnd end{
-      finish.cause,    finish.others, finish.victims, finish.remarks, plans.node->run_id.value,
-      plans.node->host};
+  report::JobEnd end{finish.cause,    finish.others, finish.victims, finish.remarks, plans.node->run_id.value,
+                     plans.node->host};
   end.world_size = plans.attempt->assignment.world_size;
   end.nodes = plans.attempt->assignment.node_count;
   end.attempts = plans.attempt->assignment.attempt.value + 1;

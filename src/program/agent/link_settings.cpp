@@ -9,6 +9,7 @@
 #include "agent/job_store.hpp"
 #include "allocation/asked_tasks.hpp"
 #include "allocation/schedulers/job_time.hpp"
+#include "lifecycle/store_use.hpp"
 #include "os/process/reaper.hpp"
 #include "peers/authenticators.hpp"
 #include "peers/own_addresses.hpp"
@@ -21,7 +22,6 @@
 #include "rendezvous/codec.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "rendezvous/launch_key.hpp"
-#include "lifecycle/store_use.hpp"
 #include "version_number.hpp"
 
 namespace ddprun::agent {

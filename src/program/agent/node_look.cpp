@@ -9,8 +9,8 @@
 #include "check/gpu_release.hpp"
 #include "check/record_fields.hpp"
 #include "console/log.hpp"
+#include "inspection/gpu_holders.hpp"
 #include "net/timers.hpp"
-#include "os/capture/gpu_holders.hpp"
 #include "os/clock.hpp"
 #include "os/machine/usable_memory.hpp"
 #include "os/process/process_table.hpp"
@@ -106,8 +106,8 @@ void NodeLook::look_at_memory() {
   if (!busy_ || !release_until_) return;
   if (plans_.node->options.check.release_timeout == Milliseconds{0}) return settle({});
   if (check::whole_gpus(snapshot_.host, plans_.attempt->planned).empty()) return note_memory({});
-  ask([] { return check::render_json_text(os::capture_gpu_memory()); }, "look at the memory of the GPUs",
-      &NodeLook::note_memory);
+  ask([] { return check::render_json_text(inspection::capture_gpu_memory()); },
+      "look at the memory of the GPUs", &NodeLook::note_memory);
 }
 
 void NodeLook::note_memory(const std::string& answer) {

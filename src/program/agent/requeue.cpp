@@ -8,10 +8,10 @@
 #include "allocation/schedulers/job_end.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
+#include "lifecycle/requeue.hpp"
 #include "os/find_program.hpp"
 #include "os/process/ask_program.hpp"
 #include "probes/launch_facts.hpp"
-#include "lifecycle/requeue.hpp"
 
 namespace ddprun::agent {
 

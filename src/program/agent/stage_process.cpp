@@ -13,15 +13,15 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "copies/stage_digest.hpp"
+#include "copies/stage_folder.hpp"
+#include "copies/stage_reader.hpp"
+#include "copies/stage_writer.hpp"
 #include "event_loop/child_frames.hpp"
 #include "facts/memory_text.hpp"
 #include "net/staging/stage_client.hpp"
 #include "net/staging/stage_server.hpp"
 #include "os/descriptors.hpp"
-#include "os/files/stage_digest.hpp"
-#include "os/files/stage_folder.hpp"
-#include "os/files/stage_reader.hpp"
-#include "os/files/stage_writer.hpp"
 #include "os/private_files.hpp"
 #include "staging/manifest.hpp"
 #include "staging/place.hpp"
@@ -37,7 +37,7 @@ constexpr std::chrono::seconds k_last_part{5};         // at the end, for transf
 constexpr std::size_t k_identity = 16;                 // digits taken of the digest
 
 std::string digest_of(std::string_view bytes) {
-  os::StageDigest digest;
+  copies::StageDigest digest;
   digest.add(bytes);
   return digest.text();
 }
@@ -74,8 +74,8 @@ class StageProcess {
   void serve() {
     net::serve_staged(order_.listener, {order_.launch_key, order_.secret}, items_,
                       [](const net::StagedItem::View& view) -> net::ReadStaged {
-                        const auto reader =
-                            std::make_shared<os::ContentReader>(view.root, view.originals, *view.manifest);
+                        const auto reader = std::make_shared<copies::ContentReader>(view.root, view.originals,
+                                                                                    *view.manifest);
                         return [reader, manifest = view.manifest](std::uint64_t offset, std::size_t most) {
                           return reader->read(offset, most);
                         };
@@ -113,7 +113,8 @@ class StageProcess {
 
   std::shared_ptr<const std::string> get_list(std::size_t item, Staged& staged) {
     if (is_root())
-      return std::make_shared<const std::string>(staging::encode(os::read_stage_source(order_.paths[item])));
+      return std::make_shared<const std::string>(
+          staging::encode(copies::read_stage_source(order_.paths[item])));
     auto list = client_.get_list(item);
     if (list) return std::make_shared<const std::string>(std::move(*list));
     staged.failure = client_.why();
@@ -166,12 +167,12 @@ class StageProcess {
     for (int attempt = 0;; ++attempt) {
       std::vector<staging::PlaceFacts> facts;
       for (const std::string& place : order_.places) {
-        facts.push_back(os::look_at_place(place));
+        facts.push_back(copies::look_at_place(place));
         if (!facts.back().problem.empty()) continue;
-        os::sweep_stage_folders(place + own, name, attempt > 0);
+        copies::sweep_stage_folders(place + own, name, attempt > 0);
         std::error_code ignored;
         if (std::filesystem::exists(place + own + "/" + name, ignored)) return {place + own, {}};
-        facts.back() = os::look_at_place(place);
+        facts.back() = copies::look_at_place(place);
       }
       staging::ChosenPlace chosen =
           staging::choose_place(facts, staging::content_size(manifest), staging::is_executed(manifest));
@@ -188,14 +189,14 @@ class StageProcess {
     if (!is_root() || order_.listener < 0) return staged;
     serves_source_ = true;
     items_[item].read_at(manifest.real, "");
-    os::StageDigest digest;
+    copies::StageDigest digest;
     std::uint64_t at = 0;
     const auto take = [&](std::string_view bytes) {
       digest.add(bytes);
       items_[item].advance(at += bytes.size());
     };
     try {
-      os::stream_contents(manifest.real, manifest, take, [this] { return ends_.load(); });
+      copies::stream_contents(manifest.real, manifest, take, [this] { return ends_.load(); });
       items_[item].complete(digest.text());
     } catch (const Error& error) {
       items_[item].fail(error.what());
@@ -205,7 +206,7 @@ class StageProcess {
 
   // Fills the copy. True if the copy was there already. Throws Error, and leaves nothing then.
   bool fill(std::size_t item, const staging::Manifest& manifest, const std::string& path, Staged& staged) {
-    auto folder = std::make_unique<os::StageFolder>(path);
+    auto folder = std::make_unique<copies::StageFolder>(path);
     const std::string name = staging::name_of(manifest.source), copy = folder->copy(name);
     const bool archive = staging::is_archive(manifest.source);
     const std::string unpacked = folder->copy("unpacked");
@@ -215,18 +216,18 @@ class StageProcess {
       while (true) {
         if (ends_) throw Error("the job ends");
         const auto taken = folder->take();
-        if (taken == os::StageFolder::Taken::busy) {
+        if (taken == copies::StageFolder::Taken::busy) {
           std::this_thread::sleep_for(k_look_again);
           continue;
         }
         reused = true;
-        if (taken == os::StageFolder::Taken::alone) {
+        if (taken == copies::StageFolder::Taken::alone) {
           reused = check_kept(manifest, *folder, copy);
           if (!reused) write_anew(item, manifest, *folder, copy);
           if (archive) unpack_anew(copy, unpacked);
           auto mappings = mappings_;
           mappings.push_back(staged.mapping);
-          if (!archive) os::rewrite_copy(copy, folder->originals(), manifest, mappings);
+          if (!archive) copies::rewrite_copy(copy, folder->originals(), manifest, mappings);
           if (!folder->share()) continue;
         }
         break;
@@ -242,12 +243,13 @@ class StageProcess {
   }
 
   // Checks a kept copy by reading all of it again.
-  bool check_kept(const staging::Manifest& manifest, const os::StageFolder& folder, const std::string& copy) {
+  bool check_kept(const staging::Manifest& manifest, const copies::StageFolder& folder,
+                  const std::string& copy) {
     const auto digest = folder.completed();
-    if (!digest || !os::is_like(copy, manifest)) return false;
+    if (!digest || !copies::is_like(copy, manifest)) return false;
     try {
-      os::ContentReader reader(copy, folder.originals(), manifest);
-      os::StageDigest found;
+      copies::ContentReader reader(copy, folder.originals(), manifest);
+      copies::StageDigest found;
       const std::uint64_t size = staging::content_size(manifest);
       for (std::uint64_t at = 0; at < size && !ends_;) {
         const std::string bytes = reader.read(at, net::k_stage_part);
@@ -261,15 +263,15 @@ class StageProcess {
     return false;
   }
 
-  void write_anew(std::size_t item, const staging::Manifest& manifest, const os::StageFolder& folder,
+  void write_anew(std::size_t item, const staging::Manifest& manifest, const copies::StageFolder& folder,
                   const std::string& copy) {
     for (int attempt = 0;; ++attempt) {
       folder.empty();
       std::error_code ignored;
       std::filesystem::create_directory(folder.originals(), ignored);
-      os::StageWriter writer(copy, manifest);
+      copies::StageWriter writer(copy, manifest);
       items_[item].read_at(copy, folder.originals());
-      os::StageDigest digest;
+      copies::StageDigest digest;
       const std::string told = receive(item, manifest, writer, digest);
       const std::string found = digest.text();
       if (told.empty() || told == found) {
@@ -287,8 +289,8 @@ class StageProcess {
   }
 
   // Receives the contents. Returns the digest that the source sends; empty if this host reads it.
-  std::string receive(std::size_t item, const staging::Manifest& manifest, os::StageWriter& writer,
-                      os::StageDigest& digest) {
+  std::string receive(std::size_t item, const staging::Manifest& manifest, copies::StageWriter& writer,
+                      copies::StageDigest& digest) {
     std::uint64_t at = 0;
     auto told = Clock::now();
     const std::string all = facts::describe_bytes(staging::content_size(manifest));
@@ -302,18 +304,18 @@ class StageProcess {
       tell(StageNews::progress,
            fmt::format("staging {}: {} of {}", printable(manifest.source), facts::describe_bytes(at), all));
     };
-    if (is_root()) return os::stream_contents(manifest.real, manifest, take, [] { return false; }), "";
+    if (is_root()) return copies::stream_contents(manifest.real, manifest, take, [] { return false; }), "";
     auto known = client_.get_contents(item, 0, take);
     if (!known) throw Error(client_.why());
     return std::move(*known);
   }
 
   static void unpack_anew(const std::string& archive, const std::string& folder) {
-    const os::StageFolder before(folder);
+    const copies::StageFolder before(folder);
     before.empty();
     std::error_code error;
     std::filesystem::create_directory(folder, error);
-    const std::string problem = os::unpack(archive, folder);
+    const std::string problem = copies::unpack(archive, folder);
     if (!problem.empty()) throw Error(fmt::format("it cannot be unpacked: {}", problem));
   }
 
@@ -322,7 +324,7 @@ class StageProcess {
   std::vector<net::StagedItem> items_;
   net::StageClient client_;
   std::vector<staging::Mapping> mappings_;  // mappings of the paths that are done
-  std::vector<std::unique_ptr<os::StageFolder>> folders_;
+  std::vector<std::unique_ptr<copies::StageFolder>> folders_;
   std::atomic<bool> ends_ = false, worked_ = false;
   bool serves_source_ = false;  // this path, without a copy
 };

@@ -8,8 +8,8 @@
 #include "base/error.hpp"
 #include "console/log.hpp"
 #include "facts/memory_text.hpp"
+#include "inspection/worker_modules.hpp"
 #include "net/timers.hpp"
-#include "os/capture/worker_modules.hpp"
 #include "os/clock.hpp"
 #include "os/machine/usable_memory.hpp"
 
@@ -94,10 +94,10 @@ void StandbyKeeper::wait_for_look() {
 void StandbyKeeper::look() {
   try {
     query_ = std::make_unique<probes::ChildQuery>(
-        context_, os::capture_modules_in_child(workers_.places().doors.workers), os::k_most_modules_text,
-        k_modules_limit, [this](const std::string& answer, bool) {
+        context_, inspection::capture_modules_in_child(workers_.places().doors.workers),
+        inspection::k_most_modules_text, k_modules_limit, [this](const std::string& answer, bool) {
           query_.reset();
-          note_modules(os::parse_modules(answer));
+          note_modules(inspection::parse_modules(answer));
           wait_for_look();
         });
   } catch (const Error& error) {

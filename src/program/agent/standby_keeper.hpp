@@ -12,10 +12,10 @@
 
 #include "agent/plans.hpp"
 #include "facts/snapshot.hpp"
+#include "lifecycle/standby_plan.hpp"
 #include "plan/launch_plan.hpp"
 #include "probes/child_query.hpp"
 #include "rendezvous/message.hpp"
-#include "lifecycle/standby_plan.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::agent {

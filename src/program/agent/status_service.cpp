@@ -47,7 +47,7 @@ void StatusService::serve(const std::function<void(bool stacks)>& asked) {
 // The dumps of all hosts are of the same moments, as far as their clocks agree.
 void StatusService::wait_for_dump() {
   net::call_after(dump_timer_, os::until_multiple(plans_.node->options.hang.stacks_every->value), [this] {
-    measure(os::Depth::dump, [](const status::NodeStatus&) {});
+    measure(inspection::Depth::dump, [](const status::NodeStatus&) {});
     wait_for_dump();
   });
 }
@@ -84,18 +84,19 @@ void StatusService::show(const rendezvous::JobShown& shown) {
 }
 
 void StatusService::show_this_host(const std::string& coordinator, bool ending, bool stacks) {
-  measure(stacks ? os::Depth::stacks : os::Depth::usage, [=, this](const status::NodeStatus& here) {
-    status::JobStatus status = job_here();
-    status.coordinator = coordinator.empty() ? "the coordinator's host" : coordinator;
-    if (here.workers.empty()) {
-      status.nodes = plans_.node->rendezvous.agents;
-      status.workers = 0;
-      status.phase = "waiting for the coordinator";
-    }
-    if (ending) status.phase = "ending";
-    status.here.push_back(here);
-    show(std::move(status), stacks);
-  });
+  measure(stacks ? inspection::Depth::stacks : inspection::Depth::usage,
+          [=, this](const status::NodeStatus& here) {
+            status::JobStatus status = job_here();
+            status.coordinator = coordinator.empty() ? "the coordinator's host" : coordinator;
+            if (here.workers.empty()) {
+              status.nodes = plans_.node->rendezvous.agents;
+              status.workers = 0;
+              status.phase = "waiting for the coordinator";
+            }
+            if (ending) status.phase = "ending";
+            status.here.push_back(here);
+            show(std::move(status), stacks);
+          });
 }
 
 // Returns what this agent knows of a job that runs.
@@ -125,17 +126,18 @@ void StatusService::show(status::JobStatus status, bool stacks) {
 }
 
 // Measures once for all that ask meanwhile for no more than it looks at. A dump is measured anew.
-void StatusService::measure(os::Depth depth, Measured done) {
+void StatusService::measure(inspection::Depth depth, Measured done) {
   if (const status::NodeStatus status = workers_.status(); status.workers.empty()) return done(status);
-  if (usage_ && depth <= depth_ && depth != os::Depth::dump) return measured_for_.push_back(std::move(done));
+  if (usage_ && depth <= depth_ && depth != inspection::Depth::dump)
+    return measured_for_.push_back(std::move(done));
   next_.emplace_back(depth, std::move(done));
   if (!usage_) begin_measurement();
 }
 
 void StatusService::begin_measurement() {
-  depth_ = os::Depth::signs;
+  depth_ = inspection::Depth::signs;
   const bool dumps =
-      std::ranges::any_of(next_, [](const auto& each) { return each.first == os::Depth::dump; });
+      std::ranges::any_of(next_, [](const auto& each) { return each.first == inspection::Depth::dump; });
   for (auto& [depth, done] : std::exchange(next_, {})) {
     depth_ = std::max(depth_, depth);
     measured_for_.push_back(std::move(done));
@@ -146,12 +148,12 @@ void StatusService::begin_measurement() {
   };
   const status::NodeStatus status = workers_.status();
   try {
-    os::WorkerPlaces places = this->places(dumps);
+    inspection::WorkerPlaces places = this->places(dumps);
     os::Pipe problem = os::make_pipe();
-    const bool writes = os::writes_files(places, depth_);
-    const Milliseconds limit = depth_ >= os::Depth::dump ? k_stacks_limit : k_usage_limit;
+    const bool writes = inspection::writes_files(places, depth_);
+    const Milliseconds limit = depth_ >= inspection::Depth::dump ? k_stacks_limit : k_usage_limit;
     usage_ = std::make_unique<probes::ChildQuery>(
-        context_, os::measure_node_in_child(status, std::move(places), depth_, problem.writer.get()),
+        context_, inspection::measure_node_in_child(status, std::move(places), depth_, problem.writer.get()),
         status::k_max_node_status, limit, [=, this](const std::string& answer, bool late) {
           end_measurement(writes && !late);
           tell(status::parse_node_status(answer).value_or(status));
@@ -166,8 +168,8 @@ void StatusService::begin_measurement() {
 
 // Returns the places to look at. While one record or dump is still being written, as on a disk that hangs, no
 // other is.
-os::WorkerPlaces StatusService::places(bool dumps) const {
-  os::WorkerPlaces places = workers_.places();
+inspection::WorkerPlaces StatusService::places(bool dumps) const {
+  inspection::WorkerPlaces places = workers_.places();
   if (writing_) places.records.clear();
   if (!dumps || writing_ || places.dump.empty()) return places;
   status::Moment& moment = places.moment.emplace();

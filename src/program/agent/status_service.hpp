@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "agent/plans.hpp"
+#include "inspection/node_usage.hpp"
 #include "net/status_server.hpp"
-#include "os/capture/node_usage.hpp"
 #include "probes/child_query.hpp"
 #include "rendezvous/message.hpp"
 #include "status/job_status.hpp"
@@ -37,7 +37,7 @@ class StatusService {
   void serve(const std::function<void(bool stacks)>& asked);
   // Receives what this host's workers use, and where they are; called once, now or later.
   using Measured = std::function<void(const status::NodeStatus&)>;
-  void measure(os::Depth depth, Measured done);
+  void measure(inspection::Depth depth, Measured done);
   // Waits for the coordinator, which was asked; calls `otherwise` if it does not answer in time.
   void wait_for_job(bool stacks, std::function<void()> otherwise);
   void note(const rendezvous::NodeShown& shown);
@@ -59,7 +59,7 @@ class StatusService {
   void wait_for_dump();
   void tell_taken(const std::string& wanted, const std::string& had) const;
   void begin_measurement();
-  os::WorkerPlaces places(bool dumps) const;
+  inspection::WorkerPlaces places(bool dumps) const;
   void end_measurement(bool writes);
   void note_written(std::string problem, bool late, Milliseconds limit);
 
@@ -74,9 +74,9 @@ class StatusService {
   os::Fd problem_;                               // pipe that names the file that cannot be written, and why
   std::unique_ptr<probes::ChildQuery> writing_;  // has answered, and writes what it has collected
   bool told_unwritten_ = false;
-  os::Depth depth_ = os::Depth::signs;                // depth of usage_
-  std::vector<Measured> measured_for_;                // callers that wait for usage_
-  std::vector<std::pair<os::Depth, Measured>> next_;  // for one that looks deeper
+  inspection::Depth depth_ = inspection::Depth::signs;        // depth of usage_
+  std::vector<Measured> measured_for_;                        // callers that wait for usage_
+  std::vector<std::pair<inspection::Depth, Measured>> next_;  // for one that looks deeper
 };
 
 }  // namespace ddprun::agent

@@ -19,8 +19,8 @@
 #include "peers/authenticators.hpp"
 #include "plan/propose.hpp"
 #include "rendezvous/launch_failure.hpp"
-#include "selflaunch/remote_launcher.hpp"
 #include "report/report.hpp"
+#include "selflaunch/remote_launcher.hpp"
 
 namespace ddprun::app {
 
@@ -106,8 +106,7 @@ void tell_outer_launcher(const facts::Snapshot& snapshot, const Error& error) no
   try {
     const auto path = facts::find_variable(snapshot, "TORCHELASTIC_ERROR_FILE");
     if (!path || path->empty()) return;
-    const report::Cause cause{
-        report::Cause::Kind::launcher_failed, {}, 0, {}, error.what(), error.hint()};
+    const report::Cause cause{report::Cause::Kind::launcher_failed, {}, 0, {}, error.what(), error.hint()};
     const std::string why = os::replace_file(*path, report::render_error_file(cause));
     if (!why.empty())
       console::say_detail(fmt::format("cannot write TORCHELASTIC_ERROR_FILE {}: {}", printable(*path), why));

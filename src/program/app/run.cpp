@@ -30,12 +30,12 @@
 #include "facts/proc_text.hpp"
 #include "facts/site_folders.hpp"
 #include "front_end/front_end.hpp"
+#include "net/name_lookup.hpp"
 #include "os/capture/capture.hpp"
 #include "os/capture/capture_hardware.hpp"
 #include "os/capture/capture_remote_launchers.hpp"
 #include "os/descriptors.hpp"
 #include "os/find_program.hpp"
-#include "os/libraries/name_lookup.hpp"
 #include "os/libraries/nvml.hpp"
 #include "os/libraries/topology.hpp"
 #include "os/process/become.hpp"
@@ -131,7 +131,7 @@ void read_hostfile(facts::Snapshot& snapshot, options::Options& options) {
 // it.
 void look_up_coordinator(facts::Snapshot& snapshot, const options::Options& options) {
   const std::string name = allocation::name_to_look_up(snapshot, options.place);
-  if (!name.empty()) snapshot.names[name] = join(os::look_up_name(name), " ");
+  if (!name.empty()) snapshot.names[name] = join(net::look_up_name(name), " ");
 }
 
 // A plan resolves no name.

@@ -6,11 +6,11 @@
 #include <cerrno>
 #include <utility>
 
+#include "copies/checkpoint_folder.hpp"
 #include "event_loop/child_frames.hpp"
 #include "net/staging/sealed_door.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
-#include "os/files/checkpoint_folder.hpp"
 #include "os/private_files.hpp"
 #include "os/process/child_socket.hpp"
 #include "os/process/helper_child.hpp"
@@ -36,7 +36,7 @@ CheckpointKeeper::CheckpointKeeper(boost::asio::io_context& context, CheckpointS
       settled_(context),
       fetched_(context) {
   if (settings_.memory == 0) return;
-  folder_ = os::CheckpointFolder(settings_.place, settings_.job, settings_.agent).path();
+  folder_ = copies::CheckpointFolder(settings_.place, settings_.job, settings_.agent).path();
   socket_path_ = folder_ + "/.socket";
   const std::string secret = os::make_random_id();
   const net::Door door = net::open_door(settings_.ports, secret);

@@ -47,7 +47,7 @@ class CheckpointProcess {
     bool keep = false, usable = false;  // parts of a killed agent may be of another history
     try {
       folder_.open(settings_.keep);
-      for (const char* name : {"/replicas", "/removed"}) os::make_step_folder(folder_.path() + name);
+      for (const char* name : {"/replicas", "/removed"}) copies::make_step_folder(folder_.path() + name);
       os::remove_below(folder_.path() + "/removed", false);
       listener_ = listen_for_workers(folder_.path() + "/.socket");
       start_threads();
@@ -279,7 +279,7 @@ class CheckpointProcess {
   const CheckpointSettings& settings_;
   std::string secret_;
   int socket_, door_;
-  os::CheckpointFolder folder_;
+  copies::CheckpointFolder folder_;
   os::Fd listener_;
   FlushFolder flush_;
   LocalParts parts_;

@@ -30,7 +30,7 @@ bool is_abandoned(const std::string& folder) {
 
 std::optional<Manifest> read_rank(const std::string& folder, int rank) {
   const std::string path = folder + "/" + checkpoint::manifest_name(rank);
-  const auto text = os::read_own_file(path, checkpoint::k_longest_manifest);
+  const auto text = copies::read_own_file(path, checkpoint::k_longest_manifest);
   try {
     return text ? std::optional(checkpoint::parse_manifest(*text)) : std::nullopt;
   } catch (const Error&) {
@@ -50,11 +50,12 @@ std::map<int, Manifest> read_all(const std::string& folder) {
 }
 
 std::string copy_file(const std::string& from, const File& file, const std::string& folder, bool durable) {
-  const os::OpenedOwnFile opened = os::open_own_file(from);
+  const copies::OpenedOwnFile opened = copies::open_own_file(from);
   if (!opened.file || opened.stamp.bytes != file.bytes)
     throw Error(fmt::format("{} is missing or has another length", printable(from)));
-  os::NewFile target(folder, file.name);
-  const auto hash = os::read_hashed(opened, [&](std::string_view part) { return target.write(part), true; });
+  copies::NewFile target(folder, file.name);
+  const auto hash =
+      copies::read_hashed(opened, [&](std::string_view part) { return target.write(part), true; });
   if (!hash || (!file.blake2b.empty() && *hash != file.blake2b))
     throw Error(printable(from) + " does not match its hash");
   target.finish(durable);
@@ -94,13 +95,13 @@ void FlushFolder::write(const Flushing& flushing, int rank, int world, LocalPart
   if (manifest.world != world)
     throw Error(fmt::format("step {} of rank {} is not here any more", step, rank));
   os::make_private_folder(path_);
-  if (const int error = os::make_step_folder(folder); error != 0)
+  if (const int error = copies::make_step_folder(folder); error != 0)
     throw os::system_failure("cannot create " + printable(folder), error);
   for (File& file : manifest.files) file.blake2b = copy_file(parts.find(step, file.name), file, folder, true);
-  os::NewFile text(folder, checkpoint::manifest_name(rank));
+  copies::NewFile text(folder, checkpoint::manifest_name(rank));
   text.write(checkpoint::render(manifest));
   text.finish(true);
-  os::sync_folder(folder);
+  copies::sync_folder(folder);
 }
 
 void FlushFolder::publish(const Flushing& flushing) const {
@@ -111,7 +112,7 @@ void FlushFolder::publish(const Flushing& flushing) const {
   for (const auto& [rank, manifest] : parts)
     for (const File& file : manifest.files) wanted[file.name] = file.bytes;
   std::vector<std::string> others;  // files of another attempt, or of a process that was killed
-  for (const os::StampedFile& file : os::list_own_files(partial)) {
+  for (const copies::StampedFile& file : copies::list_own_files(partial)) {
     const auto want = wanted.find(file.name);
     const auto rank = checkpoint::parse_manifest_name(file.name);
     if (want != wanted.end() && want->second == file.stamp.bytes)
@@ -124,7 +125,7 @@ void FlushFolder::publish(const Flushing& flushing) const {
   os::remove_below(whole, true);  // it is of another history
   if (::rename(partial.c_str(), whole.c_str()) != 0)
     throw os::system_failure("cannot create " + printable(whole), errno);
-  os::sync_folder(path_);
+  copies::sync_folder(path_);
   remove_others();
 }
 

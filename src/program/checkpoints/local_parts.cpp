@@ -25,7 +25,7 @@ constexpr Milliseconds k_room_wait{3000};  // for an order that says what may go
 // Does nothing where there is no room: the next look tries again.
 void write_manifest(const std::string& folder, int rank, const Manifest& manifest) {
   try {
-    os::NewFile file(folder, checkpoint::manifest_name(rank));
+    copies::NewFile file(folder, checkpoint::manifest_name(rank));
     file.write(checkpoint::render(manifest));
     file.finish(false);
   } catch (const Error&) {
@@ -87,10 +87,10 @@ void LocalParts::look_locked(bool ended) {
 
 void LocalParts::look_at_step(Seen& seen, Step step, bool replica, bool ended) {
   const std::string folder = step_path(step, replica);
-  std::vector<os::StampedFile> files = os::list_own_files(folder);
-  if (!replica && write_lone_manifests(folder, files, ended)) files = os::list_own_files(folder);
+  std::vector<copies::StampedFile> files = copies::list_own_files(folder);
+  if (!replica && write_lone_manifests(folder, files, ended)) files = copies::list_own_files(folder);
   std::set<std::string_view> whole;  // files of complete parts
-  for (const os::StampedFile& file : files) {
+  for (const copies::StampedFile& file : files) {
     const auto rank = checkpoint::parse_manifest_name(file.name);
     if (!rank) continue;
     const std::optional<Manifest>& read = read_manifest(seen, folder, file);
@@ -103,21 +103,21 @@ void LocalParts::look_at_step(Seen& seen, Step step, bool replica, bool ended) {
     if (!replica && is_hashed(manifest) && !is_hashed(*read)) write_manifest(folder, *rank, manifest);
     if (state == State::right) seen.parts.emplace(Place{step, *rank, replica}, std::move(manifest));
   }
-  for (const os::StampedFile& file : files) {
+  for (const copies::StampedFile& file : files) {
     if (!seen.inodes.insert(file.stamp.inode).second) continue;
     seen.sizes[step] += file.stamp.bytes;
     (whole.contains(file.name) ? seen.complete : seen.other) += file.stamp.bytes;
   }
 }
 
-bool LocalParts::write_lone_manifests(const std::string& folder, const std::vector<os::StampedFile>& files,
-                                      bool ended) const {
+bool LocalParts::write_lone_manifests(const std::string& folder,
+                                      const std::vector<copies::StampedFile>& files, bool ended) const {
   bool wrote = false;
-  for (const os::StampedFile& file : files) {
+  for (const copies::StampedFile& file : files) {
     const auto rank = checkpoint::parse_lone_file(file.name);
     const bool settled = ended || os::unix_milliseconds() - file.stamp.changed / 1000000 > k_lone_age;
     if (!rank || *rank >= world_ || !settled || handed_over_.contains(folder + "/" + file.name)) continue;
-    if (std::ranges::count(files, checkpoint::manifest_name(*rank), &os::StampedFile::name) > 0) continue;
+    if (std::ranges::count(files, checkpoint::manifest_name(*rank), &copies::StampedFile::name) > 0) continue;
     write_manifest(folder, *rank, {world_, {{file.name, file.stamp.bytes}}});
     wrote = true;
   }
@@ -125,14 +125,14 @@ bool LocalParts::write_lone_manifests(const std::string& folder, const std::vect
 }
 
 const std::optional<Manifest>& LocalParts::read_manifest(Seen& seen, const std::string& folder,
-                                                         const os::StampedFile& file) {
+                                                         const copies::StampedFile& file) {
   const std::string path = folder + "/" + file.name;
   const auto known = seen_.manifests.find(path);
   if (known != seen_.manifests.end() && known->second.stamp == file.stamp)
     return seen.manifests.emplace(path, std::move(known->second)).first->second.manifest;
   ReadManifest read{file.stamp, {}};
   try {
-    const auto text = os::read_own_file(path, checkpoint::k_longest_manifest);
+    const auto text = copies::read_own_file(path, checkpoint::k_longest_manifest);
     if (text) read.manifest = checkpoint::parse_manifest(*text);
   } catch (const Error& error) {
     notice_once(path, fmt::format("{} is not used: {}", printable(path), error.what()));
@@ -145,10 +145,10 @@ const std::optional<Manifest>& LocalParts::read_manifest(Seen& seen, const std::
 
 // Fills in the hashes that are known.
 LocalParts::State LocalParts::check_part(Seen& seen, const std::string& folder, Manifest& manifest,
-                                         const std::vector<os::StampedFile>& files) {
+                                         const std::vector<copies::StampedFile>& files) {
   State worst = State::right;
   for (File& file : manifest.files) {
-    const auto found = std::ranges::lower_bound(files, file.name, {}, &os::StampedFile::name);
+    const auto found = std::ranges::lower_bound(files, file.name, {}, &copies::StampedFile::name);
     if (found == files.end() || found->name != file.name || found->stamp.bytes != file.bytes)
       return State::missing;
     const std::string path = folder + "/" + file.name;
@@ -229,8 +229,9 @@ void LocalParts::hash_files() {
     const std::string path = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    const os::OpenedOwnFile file = os::open_own_file(path);
-    const auto hash = file.file ? os::read_hashed(file, [](std::string_view) { return true; }) : std::nullopt;
+    const copies::OpenedOwnFile file = copies::open_own_file(path);
+    const auto hash =
+        file.file ? copies::read_hashed(file, [](std::string_view) { return true; }) : std::nullopt;
     lock.lock();
     queued_.erase(path);
     if (const auto known = seen_.known.find(path); hash && known != seen_.known.end()) {
@@ -302,7 +303,7 @@ void LocalParts::begin_attempt(int attempt, std::optional<Step> step, int world)
       const auto each = checkpoint::parse_step(name);
       if (each && (!step || *each > *step)) newer.insert(*each);
       if (!each || newer.contains(*each) || replica) continue;
-      for (const os::StampedFile& file : os::list_own_files(folder_ + "/" + name))
+      for (const copies::StampedFile& file : copies::list_own_files(folder_ + "/" + name))
         if (file.name.starts_with('.') && !checkpoint::is_file_name(file.name))
           ::unlink(fmt::format("{}/{}/{}", folder_, name, file.name).c_str());
     }
@@ -374,9 +375,9 @@ void LocalParts::add_replica(int attempt, const Offer& part) {
   const Lock lock(mutex_);
   if (attempt != attempt_) return;
   const std::string folder = step_path(part.step, true);
-  const auto files = os::list_own_files(folder);
+  const auto files = copies::list_own_files(folder);
   for (const File& file : part.manifest.files) {
-    const auto found = std::ranges::find(files, file.name, &os::StampedFile::name);
+    const auto found = std::ranges::find(files, file.name, &copies::StampedFile::name);
     if (found == files.end()) return;  // another worker gets it later
     seen_.known[folder + "/" + file.name] = {found->stamp, file.blake2b, file.blake2b};
   }
@@ -388,7 +389,7 @@ void LocalParts::hand_over(Step step, const std::string& name, const std::string
   const Lock lock(mutex_);
   const std::string folder = step_path(step, false), path = folder + "/" + name;
   if (file == path || is_handed_over(path)) return;
-  os::make_step_folder(folder);
+  copies::make_step_folder(folder);
   handed_over_.insert(path);
   ::unlink(path.c_str());
   if (::link(file.c_str(), path.c_str()) != 0)

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "checkpoint/room.hpp"
+#include "copies/checkpoint_folder.hpp"
 #include "net/staging/shard_server.hpp"
-#include "os/files/checkpoint_folder.hpp"
 
 namespace ddprun::checkpoints {
 
@@ -67,13 +67,13 @@ class LocalParts : public net::ShardSource {
  private:
   using Lock = std::unique_lock<std::mutex>;
   struct Known {
-    os::FileStamp stamp;
+    copies::FileStamp stamp;
     std::string hash;      // hash of the file with that stamp; empty: not known yet
     std::string expected;  // the first one known; empty: none is
     bool damaged() const { return !hash.empty() && hash != expected; }
   };
   struct ReadManifest {
-    os::FileStamp stamp;
+    copies::FileStamp stamp;
     std::optional<Manifest> manifest;
   };
   using Place = std::tuple<Step, int, bool>;  // step, rank, replica
@@ -90,12 +90,12 @@ class LocalParts : public net::ShardSource {
 
   void look_locked(bool ended = false);
   void look_at_step(Seen& seen, Step step, bool replica, bool ended);
-  bool write_lone_manifests(const std::string& folder, const std::vector<os::StampedFile>& files,
+  bool write_lone_manifests(const std::string& folder, const std::vector<copies::StampedFile>& files,
                             bool ended) const;
   const std::optional<Manifest>& read_manifest(Seen& seen, const std::string& folder,
-                                               const os::StampedFile& file);
+                                               const copies::StampedFile& file);
   State check_part(Seen& seen, const std::string& folder, Manifest& manifest,
-                   const std::vector<os::StampedFile>& files);
+                   const std::vector<copies::StampedFile>& files);
   void discard(Step step, int rank, bool replica, const Manifest& manifest, const Seen& seen);
   bool is_handed_over(const std::string& path) const;
   std::uint64_t used() const;

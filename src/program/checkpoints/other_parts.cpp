@@ -84,7 +84,7 @@ bool OtherParts::copy_parts(const net::ShardClient& neighbour, std::vector<Offer
     const std::string folder = parts_.step_path(offer.step, true);
     try {
       if (!parts_.reserve(&offer, size_of(offer.manifest)).empty()) throw Error("no room");
-      os::make_step_folder(folder);
+      copies::make_step_folder(folder);
       for (File& file : offer.manifest.files)
         file.blake2b =
             neighbour.get_file(offer.step, file, folder, [this](std::size_t bytes) { pace(bytes); });
@@ -230,7 +230,7 @@ void OtherParts::bring(Step step, const std::string& name) {
     if (file == source.manifest.files.end()) continue;
     const std::string folder = parts_.step_path(step, true);
     if (const std::string why = parts_.reserve(&*file, file->bytes); !why.empty()) throw Error(why);
-    os::make_step_folder(folder);
+    copies::make_step_folder(folder);
     Offer part{step, rank, {}};
     try {
       const std::string hash = copy_one(step, source, *file, folder);

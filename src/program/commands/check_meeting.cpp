@@ -7,8 +7,8 @@
 
 #include "base/error.hpp"
 #include "check/record_fields.hpp"
+#include "net/name_lookup.hpp"
 #include "os/clock.hpp"
-#include "os/libraries/name_lookup.hpp"
 
 namespace ddprun::commands {
 
@@ -51,7 +51,7 @@ void add_worker(std::vector<MetNode>& nodes, const MetNode& worker) {
 }
 
 net::StoreClient open_store(const std::string& address, int port) {
-  const std::vector<std::string> found = os::look_up_name(address);
+  const std::vector<std::string> found = net::look_up_name(address);
   return {found.empty() ? address : found.front(), port};
 }
 

@@ -15,8 +15,8 @@
 #include "console/print.hpp"
 #include "net/bound_socket.hpp"
 #include "net/connection_check.hpp"
+#include "net/name_lookup.hpp"
 #include "os/clock.hpp"
-#include "os/libraries/name_lookup.hpp"
 #include "os/process/answering_child.hpp"
 #include "probes/deep_check.hpp"
 #include "probes/node_record.hpp"
@@ -110,7 +110,7 @@ class CheckNode {
     if (rank_ != 0 && next_node().rank != 0)
       record_.connections.push_back(measure(nodes_.front(), std::nullopt));
     record_.connections.push_back(measure(next_node(), k_stream));
-    record_.connections.back().name_addresses = os::look_up_name(next_node().host, k_name_limit);
+    record_.connections.back().name_addresses = net::look_up_name(next_node().host, k_name_limit);
   }
 
   // Measures again; the better result counts.

@@ -14,7 +14,7 @@
 #include "check/gpu_release.hpp"
 #include "check/record_fields.hpp"
 #include "console/log.hpp"
-#include "os/capture/gpu_holders.hpp"
+#include "inspection/gpu_holders.hpp"
 #include "os/clock.hpp"
 #include "os/process/child_call.hpp"
 #include "os/system_failure.hpp"
@@ -68,8 +68,8 @@ bool is_doubtful(const check::HostRecord& record) {
 
 std::vector<check::GpuMemory> find_held(const std::vector<std::string>& gpus,
                                         const check::HostRecord& before) {
-  const os::ChildAnswer answer =
-      os::call_in_child([] { return check::render_json_text(os::capture_gpu_memory()); }, k_memory_limit);
+  const os::ChildAnswer answer = os::call_in_child(
+      [] { return check::render_json_text(inspection::capture_gpu_memory()); }, k_memory_limit);
   if (!answer.bytes) return {};
   return check::find_held(check::parse_json_text<std::vector<check::GpuMemory>>(*answer.bytes), gpus, {},
                           before);

@@ -7,9 +7,9 @@
 #include <functional>
 #include <vector>
 
+#include "lifecycle/signal_ledger.hpp"
 #include "os/process/signal_canary.hpp"
 #include "os/process/signals.hpp"
-#include "lifecycle/signal_ledger.hpp"
 
 namespace ddprun::event_loop {
 

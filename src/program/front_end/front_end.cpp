@@ -20,8 +20,8 @@
 #include "peers/authenticators.hpp"
 #include "peers/own_addresses.hpp"
 #include "plan/worker_env.hpp"
-#include "site/site.hpp"
 #include "report/report.hpp"
+#include "site/site.hpp"
 
 namespace ddprun::front_end {
 

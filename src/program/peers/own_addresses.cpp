@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "os/libraries/name_lookup.hpp"
+#include "net/name_lookup.hpp"
 #include "plan/local_address.hpp"
 #include "rendezvous/address_choice.hpp"
 #include "rendezvous/membership/member_join.hpp"
@@ -26,7 +26,7 @@ void settle_local_address(plan::NodeProposal& node, const facts::Snapshot& snaps
   if (!node.options.local_address) return;
   const Sourced<std::string> given = *node.options.local_address;
   std::vector<std::string> leads_to{given.value};
-  if (!rendezvous::is_numeric_address(given.value)) leads_to = os::look_up_name(given.value);
+  if (!rendezvous::is_numeric_address(given.value)) leads_to = net::look_up_name(given.value);
   if (leads_to.empty()) {
     throw UsageError(fmt::format("{} {} resolves to no address on {}", given.origin, given.value, node.host),
                      "leave it out, or give an address of this host");

@@ -12,6 +12,7 @@
 #include "allocation/schedulers/slurm_tasks.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "lifecycle/store_use.hpp"
 #include "os/clock.hpp"
 #include "os/libraries/key_value_space.hpp"
 #include "os/libraries/pmix_client.hpp"
@@ -22,7 +23,6 @@
 #include "placement/devices.hpp"
 #include "plan/network_order.hpp"
 #include "plan/worker_count.hpp"
-#include "lifecycle/store_use.hpp"
 
 namespace ddprun::probes {
 

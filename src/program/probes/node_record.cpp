@@ -12,15 +12,15 @@
 #include "check/finding.hpp"
 #include "check/record_fields.hpp"
 #include "facts/program.hpp"
+#include "inspection/host_condition.hpp"
+#include "inspection/kernel_log.hpp"
+#include "inspection/nvml_health.hpp"
+#include "net/name_lookup.hpp"
 #include "os/clock.hpp"
 #include "os/files/slow_files.hpp"
-#include "os/libraries/name_lookup.hpp"
 #include "os/libraries/nvml.hpp"
-#include "os/libraries/nvml_health.hpp"
 #include "os/machine/capture_processors.hpp"
 #include "os/machine/capture_python.hpp"
-#include "os/machine/host_condition.hpp"
-#include "os/machine/kernel_log.hpp"
 #include "os/machine/usable_memory.hpp"
 #include "os/process/child_call.hpp"
 #include "plan/network_order.hpp"
@@ -66,7 +66,7 @@ std::vector<FolderToTry> folders_to_try(const CheckedNode& node, const facts::En
 std::string try_folders(const std::vector<FolderToTry>& folders) {
   std::vector<check::Folder> tried;
   for (const auto& [purpose, path, bytes] : folders) {
-    const os::FolderState state = os::try_folder(path, bytes);
+    const inspection::FolderState state = inspection::try_folder(path, bytes);
     tried.push_back({purpose, path, state.size, state.free, state.write_rate, state.problem});
   }
   return check::render_json_text(tried);
@@ -100,10 +100,10 @@ void add_software(check::HostRecord& record, const facts::Snapshot& snapshot, bo
     record.python_problem = error.what();
   }
   if (quick) return;
-  record.versions = os::driver_versions();
+  record.versions = inspection::driver_versions();
   record.versions["ddprun"] = DDPRUN_VERSION;
-  record.versions["kernel"] = os::kernel_release();
-  if (const std::string model = os::processor_model(); !model.empty()) record.versions["CPU"] = model;
+  record.versions["kernel"] = inspection::kernel_release();
+  if (const std::string model = inspection::processor_model(); !model.empty()) record.versions["CPU"] = model;
   if (python.empty()) return;
   const auto found = snapshot.programs.find(python);
   const std::string program = found == snapshot.programs.end() ? python : found->second.path;
@@ -123,7 +123,7 @@ void add_addresses(check::HostRecord& record, const CheckedNode& node, const fac
   record.address = node.address;
   if (node.address.empty()) return;
   record.interface = rendezvous::interface_of(host.addresses, node.address);
-  record.mtu = os::interface_mtu(record.interface);
+  record.mtu = inspection::interface_mtu(record.interface);
 }
 
 void add_share(check::HostRecord& record, const facts::HostFacts& host) {
@@ -132,17 +132,17 @@ void add_share(check::HostRecord& record, const facts::HostFacts& host) {
   record.cpu_quota = host.cpu_quota.value_or(0);
   record.memory = os::usable_memory().value_or(0);
   record.free_memory = os::free_memory().value_or(0);
-  record.infiniband = os::has_rdma();
-  record.cards = os::capture_cards();
-  record.limits = os::soft_limits();
-  record.search_domains = os::count_search_domains();
+  record.infiniband = inspection::has_rdma();
+  record.cards = inspection::capture_cards();
+  record.limits = inspection::soft_limits();
+  record.search_domains = inspection::count_search_domains();
   record.visible_gpus = static_cast<int>(host.gpus.size());
 }
 
 struct GpuCalls {
   os::ChildCall list{[] { return os::ask_nvml(k_nvml); }};
-  os::ChildCall health{[] { return os::ask_nvml_health(k_nvml); }};
-  os::ChildCall log{[] { return check::render_json_text(os::capture_kernel_log()); }};
+  os::ChildCall health{[] { return inspection::ask_nvml_health(k_nvml); }};
+  os::ChildCall log{[] { return check::render_json_text(inspection::capture_kernel_log()); }};
 };
 
 void add_gpus(check::HostRecord& record, GpuCalls& calls, Milliseconds patience) {
@@ -163,10 +163,10 @@ double seconds_since(TimePoint start) { return std::chrono::duration<double>(os:
 void add_names(check::HostRecord& record) {
   if (record.address.empty()) return;
   TimePoint start = os::now();
-  record.name_addresses = os::look_up_name(record.host, k_patience);
+  record.name_addresses = net::look_up_name(record.host, k_patience);
   record.name_time = seconds_since(start);
   start = os::now();
-  os::has_name(record.address, k_patience);
+  net::has_name(record.address, k_patience);
   record.reverse_time = seconds_since(start);
 }
 

@@ -6,8 +6,8 @@
 
 #include "check/host_record.hpp"
 #include "facts/snapshot.hpp"
-#include "plan/node_proposal.hpp"
 #include "lifecycle/check_command.hpp"
+#include "plan/node_proposal.hpp"
 
 namespace ddprun::probes {
 

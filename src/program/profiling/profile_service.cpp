@@ -12,9 +12,9 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
+#include "inspection/worker_questions.hpp"
 #include "net/timers.hpp"
 #include "os/atomic_file.hpp"
-#include "os/capture/worker_questions.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/reaper.hpp"
@@ -132,8 +132,9 @@ void ProfileService::take(const ProfileRequest& request) {
   try {
     query_ = std::make_unique<probes::ChildQuery>(
         context_,
-        os::profile_workers_in_child(node, workers_.places().doors.workers, request.duration, request.limit),
-        node.workers.size() * rendezvous::k_max_profile_part, request.duration + os::k_profile_grace,
+        inspection::profile_workers_in_child(node, workers_.places().doors.workers, request.duration,
+                                             request.limit),
+        node.workers.size() * rendezvous::k_max_profile_part, request.duration + inspection::k_profile_grace,
         [this, tell](const std::string& lines, bool) {
           const auto ended = std::move(query_);
           tell(lines, "its agent has taken none");

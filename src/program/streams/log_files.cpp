@@ -14,8 +14,8 @@
 #include "base/text.hpp"
 #include "console/log.hpp"
 #include "event_loop/waiting.hpp"
+#include "logs/shared_index.hpp"
 #include "os/descriptors.hpp"
-#include "os/files/shared_index.hpp"
 #include "os/files/slow_files.hpp"
 #include "os/libraries/zstd.hpp"
 #include "os/path_walk.hpp"
@@ -137,7 +137,7 @@ void LogFiles::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan) {
 void LogFiles::make_filtered_files(const std::string& folder) const {
   for (const output::Stream stream : {output::Stream::output, output::Stream::error}) {
     if (!output::filters_of(options_, stream).empty())
-      os::open_log_file(folder + "/" + output::filtered_file_name(stream));
+      logs::open_log_file(folder + "/" + output::filtered_file_name(stream));
   }
 }
 
@@ -208,7 +208,7 @@ std::string LogFiles::error_file(const plan::RankAssignment& assigned) const {
 os::Fd LogFiles::open(const plan::RankAssignment& assigned, output::Stream stream) {
   const std::string file = path(assigned, stream);
   int id = 0;
-  return output::writes_for_workers(options_) ? open_pipe(file, id) : os::open_log_file(file);
+  return output::writes_for_workers(options_) ? open_pipe(file, id) : logs::open_log_file(file);
 }
 
 StreamCopy LogFiles::copy(const plan::RankAssignment& assigned, output::Stream stream,
@@ -253,8 +253,8 @@ void LogFiles::write_index_part() {
     // The part is named by its first rank: an agent that is numbered on arrival does not know its number.
     const std::string& launch = plan_->assignment.launch_id;
     os::ask_file_system("cannot write the index", [&] {
-      os::write_index(run_folder_, plan_->planned.front().rank.value, launch,
-                      output::render_index_part(launch, ended_));
+      logs::write_index(run_folder_, plan_->planned.front().rank.value, launch,
+                        output::render_index_part(launch, ended_));
       return std::string();
     });
   } catch (const Error& error) {
@@ -287,9 +287,9 @@ void LogFiles::correct_index() {
   if (!ended_.empty()) write_index_part();
 }
 
-os::LogWriter& LogFiles::writer() {
+logs::LogWriter& LogFiles::writer() {
   if (!writer_) {
-    writer_ = std::make_unique<os::LogWriter>();
+    writer_ = std::make_unique<logs::LogWriter>();
     watch_.assign(os::duplicate(writer_->socket()).release());
     watch_writer();
   }
@@ -297,7 +297,7 @@ os::LogWriter& LogFiles::writer() {
 }
 
 os::Fd LogFiles::open_pipe(const std::string& path, int& id) {
-  os::Fd file = os::open_log_file(path);
+  os::Fd file = logs::open_log_file(path);
   os::Pipe pipe = os::make_pipe();
   ::fcntl(pipe.writer.get(), F_SETPIPE_SZ, k_pipe_size);  // fewer and larger writes; where it may be larger
   id = static_cast<int>(files_.size());

@@ -1,7 +1,7 @@
 // The files of the workers' output: their folders, and who writes them.
 //
 // A stream that goes to a file only is written by its worker, which gets the file itself. A copy of what is
-// shown on the console goes through the log writer's process (os/files/log_writer.hpp).
+// shown on the console goes through the log writer's process (logs/log_writer.hpp).
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "os/files/log_writer.hpp"
+#include "logs/log_writer.hpp"
 #include "output/log_index.hpp"
 #include "output/log_layout.hpp"
 #include "output/routes.hpp"
@@ -66,7 +66,7 @@ class LogFiles {
  private:
   struct File {
     std::string path;
-    os::LogWriter::News news{};
+    logs::LogWriter::News news{};
     std::uint64_t lost = 0;  // before it reached the log writer
     std::string why() const;
   };
@@ -75,7 +75,7 @@ class LogFiles {
   void tell_run_folder() const;
   static void point_to_latest(const std::filesystem::path& folder);
   void make_filtered_files(const std::string& folder) const;
-  os::LogWriter& writer();
+  logs::LogWriter& writer();
   os::Fd open_pipe(const std::string& path, int& id);
   std::shared_ptr<FileCopy> open_copy(const std::string& path);
   void watch_writer();
@@ -92,7 +92,7 @@ class LogFiles {
   const output::OutputOptions& options_;
   std::string run_folder_;
   std::string attempt_folder_;
-  std::unique_ptr<os::LogWriter> writer_;
+  std::unique_ptr<logs::LogWriter> writer_;
   boost::asio::posix::stream_descriptor watch_;
   boost::asio::steady_timer limit_timer_;
   std::map<int, File> files_;

@@ -72,7 +72,7 @@ OutputPump::OutputPump(asio::io_context& context, int output, const output::Line
 }
 
 output::StreamId OutputPump::add(os::Fd reader, bool interactive, std::size_t remembered,
-                                    StreamTreatment treatment, std::string_view begun) {
+                                 StreamTreatment treatment, std::string_view begun) {
   // The pipe is ours alone, so it may be non-blocking; the worker's end is another open file and stays as it
   // is.
   auto source = std::make_shared<Source>(context_, reader.release(), remembered);

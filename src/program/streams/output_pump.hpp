@@ -29,8 +29,8 @@
 #include "os/terminal/output_sink.hpp"
 #include "output/copy_folder.hpp"
 #include "output/line_folder.hpp"
-#include "output/line_rate.hpp"
 #include "output/line_merger.hpp"
+#include "output/line_rate.hpp"
 #include "output/line_tail.hpp"
 
 namespace ddprun::streams {
@@ -52,14 +52,13 @@ struct StreamTreatment {
 class OutputPump {
  public:
   // Makes a pump. `output`: 1 or 2; its open file's flags are left as they are.
-  OutputPump(boost::asio::io_context& context, int output,
-             const output::LineMerger::Settings& settings = {});
+  OutputPump(boost::asio::io_context& context, int output, const output::LineMerger::Settings& settings = {});
 
   // Adds the read end of a worker's pipe. `interactive`: unfinished lines (prompts) are shown too.
   // `remembered`: how many of its last_lines() are kept. `begun`: what was read of it already.
   output::StreamId add(os::Fd reader, bool interactive = false,
-                          std::size_t remembered = output::LineTail::k_lines,
-                          StreamTreatment treatment = {}, std::string_view begun = {});
+                       std::size_t remembered = output::LineTail::k_lines, StreamTreatment treatment = {},
+                       std::string_view begun = {});
   // Finishes the stream of a worker that has ended. `known` is called once its last_lines() are: at the end
   // of the pipe, or after `grace` when a descendant of the worker keeps it open, whether or not anything can
   // be written. The stream stays, for the descendants, until it ends or is closed.
@@ -144,11 +143,11 @@ class OutputPump {
   output::LineFolder folder_;
   output::CopyFolder copies_;
   std::map<output::StreamId, SourcePointer> sources_;  // until they have ended and are forgotten
-  std::size_t open_ = 0;                                  // number of open sources_
-  std::unique_ptr<char[]> buffer_;                        // for one read; sources share it
-  bool waiting_ = false;                                  // for sink_watch_
-  std::size_t opened_ = 0;                                // times that sink_ was opened
-  std::size_t cut_off_ = 0;                               // streams that end_silent() ended
+  std::size_t open_ = 0;                               // number of open sources_
+  std::unique_ptr<char[]> buffer_;                     // for one read; sources share it
+  bool waiting_ = false;                               // for sink_watch_
+  std::size_t opened_ = 0;                             // times that sink_ was opened
+  std::size_t cut_off_ = 0;                            // streams that end_silent() ended
   bool may_lose_hosts_ = false;
   int unreadable_ = 0;  // errno of a stream that was not read to its end
   bool at_line_start_ = true;

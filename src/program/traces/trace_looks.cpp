@@ -4,8 +4,8 @@
 
 #include "base/error.hpp"
 #include "console/log.hpp"
+#include "inspection/worker_questions.hpp"
 #include "net/timers.hpp"
-#include "os/capture/worker_questions.hpp"
 #include "os/clock.hpp"
 #include "slow/slow_watch.hpp"
 
@@ -36,11 +36,11 @@ void TraceLooks::look() {
   clock_.begin();
   trace_.reset();
   const std::vector<std::string> doors = workers_.places().doors.workers;
-  if (!os::has_collective_traces(doors)) return;
+  if (!inspection::has_collective_traces(doors)) return;
   try {
     query_ = std::make_unique<probes::ChildQuery>(
-        context_, os::capture_traces_in_child(doors, ranks_, entries_), slow::k_max_trace, Milliseconds{2000},
-        [this](const std::string& answer, bool) {
+        context_, inspection::capture_traces_in_child(doors, ranks_, entries_), slow::k_max_trace,
+        Milliseconds{2000}, [this](const std::string& answer, bool) {
           query_.reset();
           trace_ = slow::parse_trace(answer);
           finish();

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "check/xid.hpp"
-#include "status/rank_view.hpp"
 #include "report/known_failures.hpp"
 #include "report/root_cause.hpp"
+#include "status/rank_view.hpp"
 
 namespace ddprun::workers {
 
@@ -66,10 +66,9 @@ void Endings::note_end(std::size_t worker, const ExitStatus& status, TimePoint n
 void Endings::describe(std::size_t worker, const ExitStatus& status) {
   ++pending_;
   ended_[worker].describing = true;
-  workers_.describe_failure(worker, status,
-                            [this, worker, after_stop = stopped_](report::Failure failure) {
-                              complete(worker, std::move(failure), after_stop);
-                            });
+  workers_.describe_failure(worker, status, [this, worker, after_stop = stopped_](report::Failure failure) {
+    complete(worker, std::move(failure), after_stop);
+  });
 }
 
 void Endings::complete(std::size_t worker, report::Failure failure, bool after_stop) {
@@ -110,14 +109,12 @@ std::vector<report::Failure> Endings::further(std::optional<GlobalRank> told) co
   std::vector<report::Failure> failures;
   for (const auto& [worker, ended] : ended_) {
     if (!ended.failure || ended.failure->rank == told) continue;
-    if (report::evidence_of(*ended.failure) != report::Evidence::stopped)
-      failures.push_back(*ended.failure);
+    if (report::evidence_of(*ended.failure) != report::Evidence::stopped) failures.push_back(*ended.failure);
   }
   // Failures with the best evidence come first, since only the first few are sent.
-  std::stable_sort(failures.begin(), failures.end(),
-                   [](const report::Failure& a, const report::Failure& b) {
-                     return report::evidence_of(a) < report::evidence_of(b);
-                   });
+  std::stable_sort(failures.begin(), failures.end(), [](const report::Failure& a, const report::Failure& b) {
+    return report::evidence_of(a) < report::evidence_of(b);
+  });
   return report::fold_alike(std::move(failures));
 }
 
@@ -145,10 +142,10 @@ std::vector<int> Endings::stopped_ranks() const {
   std::vector<int> ranks;
   for (std::size_t i = 0; i < plan_->planned.size(); ++i) {
     const auto found = ended_.find(i);
-    const bool by_itself = found != ended_.end() &&
-                           (found->second.status.success() ||
-                            (found->second.failure &&
-                             report::evidence_of(*found->second.failure) != report::Evidence::stopped));
+    const bool by_itself =
+        found != ended_.end() &&
+        (found->second.status.success() ||
+         (found->second.failure && report::evidence_of(*found->second.failure) != report::Evidence::stopped));
     if (!by_itself) ranks.push_back(plan_->planned[i].rank.value);
   }
   return ranks;

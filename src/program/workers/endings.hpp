@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "base/duration.hpp"
-#include "os/machine/kernel_log.hpp"
+#include "inspection/kernel_log.hpp"
 #include "os/process/oom_watch.hpp"
 #include "plan/launch_plan.hpp"
-#include "status/job_status.hpp"
 #include "report/killed_ranks.hpp"
 #include "report/outcome.hpp"
+#include "status/job_status.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::workers {
@@ -64,7 +64,7 @@ class Endings {
   WorkerGroup& workers_;
   std::function<void()> settled_;
   os::OomWatch memory_;
-  std::optional<os::KernelLogWatch> kernel_log_;
+  std::optional<inspection::KernelLogWatch> kernel_log_;
   std::shared_ptr<const plan::LaunchPlan> plan_ =
       std::make_shared<const plan::LaunchPlan>();  // plan of this attempt
   std::map<std::size_t, Ended> ended_;

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "os/named_pipe.hpp"
 #include "lifecycle/watchdog_timers.hpp"
+#include "os/named_pipe.hpp"
 
 namespace ddprun::workers {
 

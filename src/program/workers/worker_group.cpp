@@ -11,7 +11,6 @@
 
 #include "allocation/detection/started.hpp"
 #include "base/error.hpp"
-#include "status/flight_record.hpp"
 #include "net/bound_socket.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
@@ -24,6 +23,7 @@
 #include "plan/worker_env.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "report/report.hpp"
+#include "status/flight_record.hpp"
 #include "workers/worker_streams.hpp"
 
 namespace ddprun::workers {
@@ -452,8 +452,7 @@ void WorkerGroup::when_heard(std::function<void(std::size_t)> handler) {
       handler(i);
     }
   };
-  if (!pumps_.are_one())
-    pumps_.error().when_heard([find](output::StreamId id) { find(&Worker::error, id); });
+  if (!pumps_.are_one()) pumps_.error().when_heard([find](output::StreamId id) { find(&Worker::error, id); });
   pumps_.output().when_heard([find](output::StreamId id) { find(&Worker::output, id); });
 }
 

@@ -18,7 +18,9 @@
 
 #include "facts/python_facts.hpp"
 #include "facts/snapshot.hpp"
-#include "os/capture/node_usage.hpp"
+#include "facts/stuck_process.hpp"
+#include "inspection/node_usage.hpp"
+#include "lifecycle/repeated_signals.hpp"
 #include "os/files/rendezvous_file.hpp"
 #include "os/files/temp_dir.hpp"
 #include "os/process/child.hpp"
@@ -27,13 +29,11 @@
 #include "os/terminal/terminal.hpp"
 #include "plan/launch_plan.hpp"
 #include "rendezvous/lifeline.hpp"
+#include "report/outcome.hpp"
 #include "status/job_status.hpp"
 #include "streams/input_pump.hpp"
 #include "streams/log_files.hpp"
 #include "streams/output_pumps.hpp"
-#include "report/outcome.hpp"
-#include "lifecycle/repeated_signals.hpp"
-#include "facts/stuck_process.hpp"
 #include "workers/inspection.hpp"
 #include "workers/standbys.hpp"
 #include "workers/watchdog.hpp"
@@ -60,8 +60,8 @@ class WorkerGroup {
   // A process that is no worker's, and none of os::running_helpers().
   void spare(int helper) { helpers_.push_back(helper); }
   void spare_no_more(int helper) { std::erase(helpers_, helper); }
-  status::NodeStatus status() const;  // status of this attempt, except what has to be measured
-  os::WorkerPlaces places() const;    // places where more can be measured
+  status::NodeStatus status() const;        // status of this attempt, except what has to be measured
+  inspection::WorkerPlaces places() const;  // places where more can be measured
   int world_size() const { return plan_->assignment.world_size; }
   std::string profile_folder() const { return logs_.profile_folder(); }
 

@@ -6,12 +6,12 @@
 #include <array>
 #include <csignal>
 
-#include "status/stack_dump.hpp"
+#include "inspection/host_condition.hpp"
 #include "os/descriptors.hpp"
 #include "os/files/slow_files.hpp"
-#include "os/machine/host_condition.hpp"
 #include "os/read_file.hpp"
 #include "os/terminal/terminal.hpp"
+#include "status/stack_dump.hpp"
 #include "workers/worker_group.hpp"
 #include "workers/worker_streams.hpp"
 
@@ -138,7 +138,7 @@ std::string WorkerGroup::hint_of_full_disk(std::size_t worker) const {
     const output::StreamRoute way = route(worker, stream);
     if (!way.file || way.console) continue;
     const std::string path = logs_.path(plan_->assignment.workers[worker], stream);
-    if (os::is_on_full_disk(path))
+    if (inspection::is_on_full_disk(path))
       return fmt::format(
           "the file system of its log file on {} is full, so that what it wrote last, such as its error, is "
           "lost: free space there, or give another folder with --log-dir",

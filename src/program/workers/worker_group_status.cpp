@@ -82,8 +82,8 @@ status::NodeStatus WorkerGroup::status() const {
   return status;
 }
 
-os::WorkerPlaces WorkerGroup::places() const {
-  os::WorkerPlaces places;
+inspection::WorkerPlaces WorkerGroup::places() const {
+  inspection::WorkerPlaces places;
   places.attempt = plan_->assignment.attempt.value;
   places.doors.ras_port = ras_port_;
   if (!workers_.empty()) places.dump = logs_.stack_dump(plan_->assignment.workers.front());

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "console/log.hpp"
+#include "lifecycle/survivors.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/stuck_process.hpp"
 #include "os/read_file.hpp"
-#include "lifecycle/survivors.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::workers {

@@ -49,7 +49,7 @@ struct CoordinatorHooks {
   std::function<void(const std::string& text)> show_status;  // empty: nothing is waited for any more
   std::function<void(const rendezvous::ShowRestart&)> show_restart;
   std::function<void(const rendezvous::CoordinatorMessage&)>
-      on_message;                                       // for this process' agent; Finish is the last
+      on_message;                                    // for this process' agent; Finish is the last
   std::function<void(const report::Cause&)> on_end;  // once: all agents have been told
   std::function<void(const rendezvous::ClientVerdict&)> judge_client;  // the answer to ask_about
   std::function<void(const status::Verdict&)> show_hang;

@@ -136,7 +136,8 @@ TEST_CASE("after a failure an agent lets the coordinator end first, unless someb
   const auto end = [](AgentLifecycle life, report::Cause::Kind kind, bool hurried = false) {
     life.note_succeeded();
     report::Cause cause = cause_of(kind);
-    if (kind == report::Cause::Kind::worker_failed) cause.failure.status = {ExitStatus::Kind::exited, 7, {}, false};
+    if (kind == report::Cause::Kind::worker_failed)
+      cause.failure.status = {ExitStatus::Kind::exited, 7, {}, false};
     life.on_finish(cause, "");
     life.on_workers(k_idle);
     life.on_output_read();

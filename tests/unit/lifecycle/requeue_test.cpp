@@ -128,7 +128,8 @@ TEST_CASE("where ddprun cannot ask the scheduler it says so") {
   CHECK(decide_requeue(requeued(), report::Cause{}, facts).what ==
         "job 29 is not requeued: --requeue does not support the scheduler lsf");
   facts.job.clear();
-  CHECK(decide_requeue(requeued(), report::Cause{}, facts).what == "not requeued: ddprun does not run in a job");
+  CHECK(decide_requeue(requeued(), report::Cause{}, facts).what ==
+        "not requeued: ddprun does not run in a job");
 }
 
 TEST_CASE("a job that the scheduler does not show is not requeued, as its id might mean a whole array") {

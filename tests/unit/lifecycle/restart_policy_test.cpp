@@ -107,7 +107,9 @@ TEST_CASE("the end by the policy says so and how it would have gone on") {
 TEST_CASE("exit codes of --no-restart-on end the job, 128+n for a signal") {
   RestartOptions options;
   options.no_restart_on = sourced(std::vector<int>{3, 137}, "--no-restart-on");
-  const auto decide = [&](const report::Failure& failure) { return RestartPolicy(3, options).decide({failure, 1h}); };
+  const auto decide = [&](const report::Failure& failure) {
+    return RestartPolicy(3, options).decide({failure, 1h});
+  };
   CHECK(decide(exited(3)).why == "exit code 3 is in --no-restart-on");
   CHECK(decide(killed(SIGKILL)).why == "exit code 137 is in --no-restart-on");
   CHECK(decide(exited(4)).restart);
@@ -180,7 +182,7 @@ TEST_CASE("out of memory is another death than a kill from outside") {
 
 TEST_CASE("the same well-known failure is the same cause, whatever the words") {
   report::Failure one = exited(1, {"No space left on device: /scratch/a"}),
-          other = exited(1, {"Disk quota exceeded"});
+                  other = exited(1, {"Disk quota exceeded"});
   CHECK_FALSE(is_same_cause(one, other));
   one.hint = other.hint = "a file system is full or a quota is used up: look at df -h";
   CHECK(is_same_cause(one, other));

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "catch.hpp"
-#include "random_seed.hpp"
 #include "output/line_merger.hpp"
+#include "random_seed.hpp"
 
 using namespace ddprun;
 using namespace ddprun::output;

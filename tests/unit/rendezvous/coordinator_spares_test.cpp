@@ -488,8 +488,7 @@ TEST_CASE("a job that a signal stops has not succeeded where a node was lost, wh
       play.say(agent, AttemptSucceeded{{0}});
       play.say(agent, Stopped{{0}, {}});
     }
-    CHECK(play.end().kind ==
-          (lost ? report::Cause::Kind::stopped_by_signal : report::Cause::Kind::success));
+    CHECK(play.end().kind == (lost ? report::Cause::Kind::stopped_by_signal : report::Cause::Kind::success));
   }
 }
 

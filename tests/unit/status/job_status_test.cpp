@@ -51,7 +51,7 @@ WorkerStatus whole_worker() {
   worker.waited_percent = 12;
   worker.standby = "ready";
   const status::Collective collective{"all_reduce", "default_pg",    7,    "1000 float",
-                                       true,         Milliseconds{1}, "0-1"};
+                                      true,         Milliseconds{1}, "0-1"};
   const std::vector<status::Frame> stack{{"train.py", 88, "step"}};
   worker.view = {true,
                  collective,

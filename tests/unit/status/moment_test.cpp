@@ -15,7 +15,7 @@ std::vector<status::RankHistory> recorded(const std::string& job, const std::vec
   for (const int rank : ranks) {
     const std::string file = "/nccl_trace_rank_" + std::to_string(rank);
     auto history = status::parse_history(rank, test_data("flight_records/torch-2.13-gloo-" + job + file), "",
-                                          k_time * 1'000'000, k_dumped_calls);
+                                         k_time * 1'000'000, k_dumped_calls);
     REQUIRE(history);
     histories.push_back(std::move(*history));
   }

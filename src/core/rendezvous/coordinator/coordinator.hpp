@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "lifecycle/restart_policy.hpp"
 #include "rendezvous/address_choice.hpp"
 #include "rendezvous/client_questions.hpp"
 #include "rendezvous/connection_end.hpp"
@@ -41,7 +42,6 @@
 #include "rendezvous/membership/membership.hpp"
 #include "rendezvous/membership/quorum.hpp"
 #include "slow/slow_watch.hpp"
-#include "lifecycle/restart_policy.hpp"
 
 namespace ddprun::rendezvous {
 

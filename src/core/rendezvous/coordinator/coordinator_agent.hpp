@@ -47,11 +47,11 @@ struct Gathering {
 
 // End of the job as the coordinator knows it.
 struct CoordinatorJobEnd {
-  std::optional<TimePoint> at;  // time of it, as far as the scheduler shows it
-  std::optional<int> warning;   // the signal that the workers were sent before it
-  TimePoint decided_at;         // when all workers of the last attempt had stopped
-  Milliseconds grace{0};        // time that the scheduler gives the workers to stop; 0: not known
-  std::vector<report::KilledRanks> killed;   // in this attempt
+  std::optional<TimePoint> at;              // time of it, as far as the scheduler shows it
+  std::optional<int> warning;               // the signal that the workers were sent before it
+  TimePoint decided_at;                     // when all workers of the last attempt had stopped
+  Milliseconds grace{0};                    // time that the scheduler gives the workers to stop; 0: not known
+  std::vector<report::KilledRanks> killed;  // in this attempt
   std::map<int, report::EarlyEnd> finished;  // ranks of this attempt that had succeeded before its stop
 };
 

@@ -5,9 +5,9 @@
 
 #include "base/ids.hpp"
 #include "events/event.hpp"
+#include "report/outcome.hpp"
 #include "slow/slow_rank.hpp"
 #include "status/verdict.hpp"
-#include "report/outcome.hpp"
 
 namespace ddprun::rendezvous::told {
 

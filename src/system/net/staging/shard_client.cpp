@@ -7,8 +7,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "os/files/checkpoint_folder.hpp"
-#include "os/files/stage_digest.hpp"
+#include "copies/checkpoint_folder.hpp"
+#include "copies/stage_digest.hpp"
 #include "staging/manifest.hpp"
 
 namespace ddprun::net {
@@ -65,8 +65,8 @@ std::string ShardClient::get_file(std::int64_t step, const checkpoint::File& fil
     staging::put_number(asked, again ? 1 : 0);
     staging::put_text(asked, file.name);
     socket.send(StagePiece::contents_wanted, asked);
-    os::NewFile target(folder, file.name);
-    os::StageDigest digest;
+    copies::NewFile target(folder, file.name);
+    copies::StageDigest digest;
     std::future<void> hashed;  // the part before, while the next one comes
     std::uint64_t bytes = 0;
     SealedSocket::Piece piece = receive(socket);

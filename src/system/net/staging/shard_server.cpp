@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "os/files/checkpoint_folder.hpp"
+#include "copies/checkpoint_folder.hpp"
 #include "staging/manifest.hpp"
 
 namespace ddprun::net {
@@ -47,12 +47,12 @@ void answer_file(ShardSource& shards, staging::Parts& asked, SealedSocket& socke
   const auto step = static_cast<std::int64_t>(asked.number());
   const bool again = asked.number() != 0;
   const std::string path = shards.find(step, asked.text());
-  const os::OpenedOwnFile opened = os::open_own_file(path);
+  const copies::OpenedOwnFile opened = copies::open_own_file(path);
   if (!opened.file) return void(socket.send(StagePiece::failed, "the file is not here"));
   if (again && !wait_for_hash(shards, path, true, socket)) return;
   std::string part;
   for (std::uint64_t at = 0; at < opened.stamp.bytes; at += part.size()) {
-    if (!os::read_part(opened.file, at, k_stage_part, part))
+    if (!copies::read_part(opened.file, at, k_stage_part, part))
       return void(socket.send(StagePiece::failed, "the file has become shorter"));
     if (!socket.send(StagePiece::contents, part)) return;
   }

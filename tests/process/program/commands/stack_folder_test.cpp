@@ -9,7 +9,7 @@
 
 #include "catch.hpp"
 #include "error_text.hpp"
-#include "os/capture/node_usage.hpp"
+#include "inspection/node_usage.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/files/temp_dir.hpp"
@@ -30,7 +30,7 @@ std::string write_dump(const std::string& start, std::int64_t number) {
   status::NodeStatus node;
   node.host = "n1";
   node.workers.emplace_back().pid = ::getpid();
-  os::WorkerPlaces places;
+  inspection::WorkerPlaces places;
   places.dump = start;
   status::Moment& moment = places.moment.emplace();
   moment.time = os::unix_milliseconds();
@@ -39,7 +39,7 @@ std::string write_dump(const std::string& start, std::int64_t number) {
   moment.job.program = "train.py";
   moment.job.workers = 2;
   os::Pipe problem = os::make_pipe();
-  auto child = os::measure_node_in_child(node, places, os::Depth::dump, problem.writer.get());
+  auto child = inspection::measure_node_in_child(node, places, inspection::Depth::dump, problem.writer.get());
   problem.writer.close();
   std::string text(4096, '\0');
   text.resize(

@@ -349,8 +349,7 @@ TEST_CASE("a stream that ends while its last lines are being folded ends after t
     std::vector<os::Pipe> pipes;
     for (int rank = 0; rank < 4; ++rank) {
       pipes.push_back(os::make_pipe());
-      rig.pump.add(std::move(pipes.back().reader), false, output::LineTail::k_lines,
-                   folded_as(rank, fold));
+      rig.pump.add(std::move(pipes.back().reader), false, output::LineTail::k_lines, folded_as(rank, fold));
     }
     for (int rank = 0; rank < 3; ++rank) {
       say(pipes[static_cast<std::size_t>(rank)].writer, "same\n");

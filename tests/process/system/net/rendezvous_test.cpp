@@ -15,7 +15,7 @@
 #include "net/connection.hpp"
 #include "net/coordinator_service.hpp"
 #include "net/member_service.hpp"
-#include "os/libraries/name_lookup.hpp"
+#include "net/name_lookup.hpp"
 
 using namespace ddprun;
 using namespace ddprun::net;
@@ -108,7 +108,7 @@ struct TestMember {
     if (change) change(settings);
     MemberHooks hooks;
     hooks.start_lookup = [](const std::string& name) {
-      const auto child = std::make_shared<os::NameLookupChild>(name);
+      const auto child = std::make_shared<net::NameLookupChild>(name);
       return NameLookup{child->descriptor(), child};
     };
     hooks.on_message = [this](const rendezvous::CoordinatorMessage& message) { messages.push_back(message); };

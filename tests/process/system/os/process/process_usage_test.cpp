@@ -8,7 +8,7 @@
 
 #include "catch.hpp"
 #include "fake_root.hpp"
-#include "os/capture/node_usage.hpp"
+#include "inspection/node_usage.hpp"
 #include "os/process/child_call.hpp"
 #include "test_paths.hpp"
 
@@ -72,7 +72,7 @@ TEST_CASE("a node's workers are told with what they use") {
   status::NodeStatus node{"n1", {}, {}};
   node.workers.resize(2);
   node.workers[0].pid = family.child;
-  const status::NodeStatus measured = measure_node(node, {});
+  const status::NodeStatus measured = inspection::measure_node(node, {});
   CHECK(measured.measured > Milliseconds{0});
   CHECK(measured.workers[0].memory > 0);
   CHECK_FALSE(measured.workers[1].memory);
@@ -89,7 +89,7 @@ TEST_CASE("the use of a worker's GPUs is that of the busiest, their memory that 
           status::NodeStatus node{"n1", {}, {}};
           node.workers.resize(1);
           return status::render_status(
-              measure_node(node, {{gpus}, {}}, Depth::usage, DDPRUN_FAKE_NVML, root.path()));
+              measure_node(node, {{gpus}, {}}, inspection::Depth::usage, DDPRUN_FAKE_NVML, root.path()));
         },
         Milliseconds{60000});
     REQUIRE(answer.bytes);

@@ -1,0 +1,40 @@
+// Resources of this host that a job depends on: limits, room in folders, the network interface's MTU.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace ddprun::inspection {
+
+std::string kernel_release();  // "6.1.0-18-amd64"
+std::string processor_model(
+    const std::string& root = {});  // "AMD EPYC 7763 64-Core Processor"; empty: not told
+// Versions of GPU drivers by name, "NVIDIA driver" -> "550.54.15"; empty where there are none.
+std::map<std::string, std::string> driver_versions(const std::string& root = {});
+// Returns the soft limits of this process: "nofile", "nproc" and "core" as numbers, "memlock" in bytes. The
+// largest number is no limit.
+std::map<std::string, std::uint64_t> soft_limits();
+int interface_mtu(const std::string& interface);  // bytes; 0: not known
+bool has_rdma(const std::string& root = {});      // InfiniBand, RoCE, Omni-Path or Slingshot
+// Returns the interfaces that are cards (no bridge, no tunnel) and up: their speed in Mbit/s, 0 where it is
+// not told, -1 without a carrier. From /sys/class/net/NAME (sysfs-class-net of the kernel's ABI
+// documentation).
+std::map<std::string, int> capture_cards(const std::string& root = {});
+int count_search_domains(const std::string& root = {});  // number in /etc/resolv.conf
+
+struct FolderState {
+  std::uint64_t size = 0;  // bytes of its file system
+  std::uint64_t free = 0;  // bytes that this user may take
+  double write_rate = 0;   // bytes per second of what reached the disk; 0: nothing was written
+  std::string problem;     // reason why nothing can be written: "permission denied"
+};
+// Writes `bytes` at most, for about 0.3 s, to a file without a name and drops it. May wait for as long as the
+// file system does: call it in a child.
+FolderState try_folder(const std::string& path, std::uint64_t bytes);
+
+// Reports whether the file system of this file has no room for another line of this user's. Returns false if
+// it does not tell.
+bool is_on_full_disk(const std::string& path);
+
+}  // namespace ddprun::inspection
