@@ -9,7 +9,7 @@ namespace ddprun::status {
 
 namespace {
 
-using Json = nlohmann::ordered_json;  // printed in the order in which it is read
+using OrderedJson = nlohmann::ordered_json;  // printed in the order in which it is read
 using Fields = OrderedFields;
 
 constexpr std::size_t k_few_calls = 16;  // limit of each stack, if all of them are too long
@@ -104,12 +104,12 @@ std::optional<JobStatus> parse_job_status(std::string_view text) {
 }
 
 std::string render_status_json(const std::vector<JobStatus>& now, const std::vector<JobStatus>& before) {
-  Json jobs = Json::array();
+  OrderedJson jobs = OrderedJson::array();
   for (std::size_t i = 0; i < now.size(); ++i) {
-    Json json = write_fields(now[i], describe_job);
-    for (Json& node : json["nodes"]) {
+    OrderedJson json = write_fields(now[i], describe_job);
+    for (OrderedJson& node : json["nodes"]) {
       node.erase(k_clock);
-      for (Json& worker : node["workers"]) {
+      for (OrderedJson& worker : node["workers"]) {
         const auto percent = cpu_percent(now[i], before[i], worker.at("rank").get<int>());
         if (percent) worker["cpu_percent"] = *percent;
       }

@@ -64,7 +64,7 @@ void EventRecorder::record_exit(std::size_t worker, const ExitStatus& status) {
   failure.host = plans_.node->host;
   failure.program = plans_.attempt->planned[worker].command.front();
   failure.status = status;
-  event.what = facts::describe(failure);
+  event.what = report::describe(failure);
   if (status.kind == ExitStatus::Kind::exited) event.exit_code = status.value;
   if (status.kind == ExitStatus::Kind::signalled) event.signal = options::signal_name(status.value);
   record(std::move(event));

@@ -48,10 +48,10 @@ std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std
   if (!text.empty()) text.pop_back();
   const bool signalled = finish.cause.kind == report::Cause::Kind::stopped_by_signal;
   text += report::render_others(finish.others, signalled ? std::vector<int>() : finish.victims);
-  for (const report::KilledRanks& each : finish.killed) text += "\n  " + facts::describe(each);
+  for (const report::KilledRanks& each : finish.killed) text += "\n  " + report::describe(each);
   text += report::render_restarts(finish.restarts, finish.cause);
   if (!text.empty()) {
-    for (const report::Hang& hang : finish.hangs) text += "\n  " + facts::describe(hang);
+    for (const report::Hang& hang : finish.hangs) text += "\n  " + report::describe(hang);
   }
   for (const std::string& remark : finish.remarks) text += "\n  " + remark;
   if (!finish.cause.hint.empty()) text += "\nhint: " + finish.cause.hint;

@@ -54,8 +54,8 @@ TEST_CASE("once all agents are quiet the ranks are looked at, and the one that i
   CHECK(cause.kind == report::Cause::Kind::worker_failed);
   CHECK(cause.failure.rank == GlobalRank{3});
   CHECK(cause.failure.host == "n2");
-  CHECK(facts::describe(cause).starts_with("rank 3 on n2 hangs: it shows no stack"));
-  CHECK(facts::describe(cause).ends_with("no rank has shown a sign of life for 20 s"));
+  CHECK(report::describe(cause).starts_with("rank 3 on n2 hangs: it shows no stack"));
+  CHECK(report::describe(cause).ends_with("no rank has shown a sign of life for 20 s"));
   CHECK(report::exit_code_of(cause) == 124);
 }
 

@@ -242,7 +242,7 @@ TEST_CASE("the coordinator's host is not done without") {
   Play play(with_spares(4, 1));
   play.say(0, broken);
   play.pass(500ms);
-  CHECK(facts::describe(play.end()) == "cannot start train.py on n1: no such file");
+  CHECK(report::describe(play.end()) == "cannot start train.py on n1: no such file");
 }
 
 TEST_CASE("nothing starts before the coordinator's own agent is there") {
@@ -261,7 +261,7 @@ TEST_CASE("where too many cannot start anything the job ends with what they said
     play.say(agent, broken);
   }
   play.pass(500ms);
-  CHECK(facts::describe(play.end()) ==
+  CHECK(report::describe(play.end()) ==
         "cannot start train.py on n[2-3]: no such file (the same path exists on n1)");
 }
 

@@ -443,8 +443,8 @@ void Coordinator::begin_stop(Stop stop, TimePoint now) {
   stopping_since_ = now;
   for (Agent& agent : agents_) agent.stopped = agent.looks = false;
   stopped_ = 0;
-  record(told::stopping(attempt_, final_cause_     ? facts::describe(*final_cause_)
-                                  : first_failure_ ? facts::describe(*first_failure_)
+  record(told::stopping(attempt_, final_cause_     ? report::describe(*final_cause_)
+                                  : first_failure_ ? report::describe(*first_failure_)
                                                    : changes_.front()));
   stop.again = !final_cause_ && (!first_failure_ || decide_restart().restart);
   if (!stop.again) checkpoints_.begin_end();

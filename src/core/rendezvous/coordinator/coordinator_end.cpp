@@ -107,7 +107,7 @@ void Coordinator::restart(TimePoint now) {
   next_attempt();
   record(told::restart(attempt_, report::describe_restart(cause, delay), &cause));
   actions_.push_back(ShowRestart{cause, attempt_, policy_.used().used, settings_.max_restarts, delay});
-  for (const report::KilledRanks& each : killed) actions_.push_back(ShowNotice{{facts::describe(each), {}}});
+  for (const report::KilledRanks& each : killed) actions_.push_back(ShowNotice{{report::describe(each), {}}});
   if (delay == Milliseconds{0}) return begin_attempt(now);
   tell_rosters();  // includes the restart that is used up now
   state_ = State::opening;

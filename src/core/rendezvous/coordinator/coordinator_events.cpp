@@ -82,7 +82,7 @@ Event hang(Attempt attempt, const status::Verdict& verdict) {
 }
 
 Event failed(const report::Failure& failure) {
-  Event event = event_of(EventKind::failed, failure.attempt, facts::describe(failure));
+  Event event = event_of(EventKind::failed, failure.attempt, report::describe(failure));
   event.host = failure.host;
   event.rank = failure.rank.value;
   event.local_rank = failure.local_rank.value;
@@ -139,7 +139,7 @@ Event checkpoint(Attempt attempt, std::int64_t step, const std::string& folder) 
 }
 
 Event end(Attempt attempt, const report::Cause& cause) {
-  Event event = event_of(EventKind::end, attempt, facts::describe(cause));
+  Event event = event_of(EventKind::end, attempt, report::describe(cause));
   event.exit_code = report::exit_code_of(cause);
   if (cause.kind == report::Cause::Kind::worker_failed && !cause.detail.empty())
     event.what += "; not restarted: " + cause.detail;
