@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "net/authenticator.hpp"
+#include "net/authentication.hpp"
 #include "net/coordinator_service.hpp"
 #include "net/member_service.hpp"
 

@@ -36,7 +36,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "net/authenticator.hpp"
+#include "net/authentication.hpp"
 #include "net/connection.hpp"
 #include "net/store_server.hpp"
 #include "rendezvous/codec.hpp"

@@ -6,8 +6,6 @@
 #include "allocation/detection/started.hpp"
 #include "allocation/hostlist.hpp"
 #include "allocation/node_file.hpp"
-#include "allocation/node_regex.hpp"
-#include "allocation/number_list.hpp"
 #include "promise.hpp"
 
 using namespace ddprun;

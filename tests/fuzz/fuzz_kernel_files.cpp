@@ -2,10 +2,10 @@
 #include "check/xid.hpp"
 #include "facts/gpu_text.hpp"
 #include "facts/memory_text.hpp"
-#include "facts/pbs_home.hpp"
 #include "facts/proc_text.hpp"
 #include "facts/program.hpp"
 #include "facts/python_facts.hpp"
+#include "facts/site_folders.hpp"
 #include "facts/topology.hpp"
 #include "promise.hpp"
 

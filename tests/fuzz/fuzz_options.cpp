@@ -4,7 +4,7 @@
 #include "options/options.hpp"
 #include "output/line_label.hpp"
 #include "output/log_layout.hpp"
-#include "output/stream_choice.hpp"
+#include "output/output_options.hpp"
 #include "placement/devices.hpp"
 #include "promise.hpp"
 #include "site/expand_value.hpp"

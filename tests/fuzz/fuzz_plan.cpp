@@ -3,7 +3,7 @@
 // JSON.
 #include <algorithm>
 
-#include "plan/expected_assignment.hpp"
+#include "plan/finalise.hpp"
 #include "plan_node.hpp"
 #include "promise.hpp"
 #include "render/render_plan.hpp"

@@ -3,7 +3,7 @@
 #include "events/event.hpp"
 #include "events/metrics.hpp"
 #include "events/timeline.hpp"
-#include "output/log_index.hpp"
+#include "output/log_layout.hpp"
 #include "promise.hpp"
 #include "status/job_status.hpp"
 

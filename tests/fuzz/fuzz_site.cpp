@@ -1,5 +1,5 @@
 // A profile of a site or a configuration that anybody may have written: read, or refused with a sentence.
-#include "facts/option_texts.hpp"
+#include "facts/lined_json.hpp"
 #include "promise.hpp"
 #include "site/site.hpp"
 

@@ -13,7 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "net/authenticator.hpp"
+#include "net/authentication.hpp"
 #include "net/connection.hpp"
 #include "net/store_server.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "agent_sides.hpp"
-#include "facts/stopped_process.hpp"
+#include "facts/stuck_process.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "world.hpp"
 

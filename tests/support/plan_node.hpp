@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "allocation/detection/detect.hpp"
-#include "plan/expected_assignment.hpp"
 #include "plan/finalise.hpp"
 #include "plan/launch_plan.hpp"
 #include "plan/propose.hpp"

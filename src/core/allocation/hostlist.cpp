@@ -1,10 +1,10 @@
 #include "allocation/hostlist.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <limits>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -283,6 +283,133 @@ std::string compress_hostlist(const std::vector<std::string>& hosts) {
   }
   if (!group.empty()) pieces.push_back(render_group(group));
   return join(pieces, ",");
+}
+
+namespace {
+
+constexpr std::size_t k_max_numbers = k_max_hosts;
+
+[[noreturn]] void fail(const std::string& variable, const char* what, std::string_view piece,
+                       const char* example) {
+  throw Error(
+      fmt::format("{} is not a list of {}: invalid entry \"{}\"", variable, what, printable(piece, 80)),
+      fmt::format("such a list looks like {}; clear the variable if it was set manually", example));
+}
+
+int parse_in_range(std::string_view text, int least, int most) {
+  const auto value = text.empty() || text[0] == '-' ? std::nullopt : parse_integer(text);
+  return value && *value >= least && *value <= most ? static_cast<int>(*value) : -1;
+}
+
+}  // namespace
+
+std::vector<int> expand_counts(std::string_view text, const std::string& variable) {
+  std::vector<int> counts;
+  for (const std::string& piece : split(text, ',')) {
+    const std::size_t bracket = piece.find("(x");
+    const bool repeated = bracket != std::string::npos && piece.back() == ')';
+    const std::string_view whole = piece;
+    const int count = parse_in_range(whole.substr(0, bracket), 1, std::numeric_limits<int>::max());
+    int times = 1;
+    if (bracket != std::string::npos) {
+      times = repeated ? parse_in_range(whole.substr(bracket + 2, piece.size() - bracket - 3), 1,
+                                        static_cast<int>(k_max_numbers))
+                       : -1;
+    }
+    if (count < 0 || times < 0 || counts.size() + static_cast<std::size_t>(times) > k_max_numbers)
+      fail(variable, "counts", piece, "4(x2),3");
+    counts.insert(counts.end(), static_cast<std::size_t>(times), count);
+  }
+  return counts;
+}
+
+std::vector<int> expand_numbers(std::string_view text, const std::string& variable, int most) {
+  std::vector<int> numbers;
+  for (const std::string& piece : split(text, ',')) {
+    const std::size_t dash = piece.find('-');
+    const std::string_view whole = piece;
+    const int low = parse_in_range(whole.substr(0, dash), 0, most);
+    const int high = dash == std::string::npos ? low : parse_in_range(whole.substr(dash + 1), 0, most);
+    if (low < 0 || high < low ||
+        numbers.size() + static_cast<std::size_t>(high) - static_cast<std::size_t>(low) >= k_max_numbers)
+      fail(variable, "numbers", piece, "0-3,7");
+    for (int number = low;; ++number) {
+      numbers.push_back(number);
+      if (number == high) break;
+    }
+  }
+  return numbers;
+}
+
+namespace {
+
+constexpr std::int64_t k_max_width = 18;  // any number of so many digits fits 64 bits
+
+struct Piece {
+  std::string_view text;
+  const std::string& variable;
+
+  [[noreturn]] void fail(std::string_view why) const {
+    throw Error(fmt::format("{} is not a list of hosts: {} in \"{}\"", variable, why, printable(text, 80)),
+                "such a list looks like n[1:1-3,7]@0(4); clear the variable if it was set manually");
+  }
+};
+
+std::int64_t parse_number(std::string_view text, const Piece& piece) {
+  const auto number =
+      text.empty() || text.front() == '-' || text.size() > k_max_width ? std::nullopt : parse_integer(text);
+  if (!number) piece.fail(fmt::format("\"{}\" is not a number", printable(text, 40)));
+  return *number;
+}
+
+void append_name(std::string name, const Piece& piece, std::vector<std::string>& hosts) {
+  if (!is_host_name(name)) piece.fail(fmt::format("\"{}\" is not a name", printable(name, 40)));
+  if (hosts.size() >= k_max_hosts) piece.fail(fmt::format("more than {} hosts", k_max_hosts));
+  hosts.push_back(std::move(name));
+}
+
+void append_names(const Piece& piece, std::vector<std::string>& hosts) {
+  const std::string_view text = piece.text;
+  const std::size_t open = text.find('[');
+  if (open == std::string_view::npos) return append_name(std::string(text), piece, hosts);
+  const std::size_t close = text.find(']', open);
+  const std::size_t colon = text.find(':', open);
+  if (close == std::string_view::npos) piece.fail("a '[' without ']'");
+  if (colon > close) piece.fail("no width before the ranges");
+  const std::int64_t width = parse_number(text.substr(open + 1, colon - open - 1), piece);
+  if (width > k_max_width) piece.fail(fmt::format("numbers of more than {} digits", k_max_width));
+  for (const std::string& range : split(text.substr(colon + 1, close - colon - 1), ',')) {
+    const std::string_view bounds = range;
+    const std::size_t dash = bounds.find('-');
+    const std::int64_t low = parse_number(bounds.substr(0, dash), piece);
+    const std::int64_t high =
+        dash == std::string_view::npos ? low : parse_number(bounds.substr(dash + 1), piece);
+    if (high < low) piece.fail(fmt::format("range {} runs backwards", range));
+    if (high - low >= static_cast<std::int64_t>(k_max_hosts))
+      piece.fail(fmt::format("range {} has more than {} hosts", range, k_max_hosts));
+    for (std::int64_t number = low; number <= high; ++number)
+      append_name(fmt::format("{}{:0{}}{}", text.substr(0, open), number, width, text.substr(close + 1)),
+                  piece, hosts);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> expand_node_regex(std::string_view text, const std::string& variable) {
+  const std::string_view names = text.substr(0, text.find('@'));
+  std::vector<std::string> hosts;
+  std::size_t start = 0;
+  bool bracketed = false;
+  for (std::size_t i = 0; i <= names.size(); ++i) {
+    if (i < names.size()) {
+      if (names[i] == '[') bracketed = true;
+      if (names[i] == ']') bracketed = false;
+      if (bracketed || names[i] != ',') continue;
+    }
+    append_names({names.substr(start, i - start), variable}, hosts);
+    start = i + 1;
+  }
+  return hosts;
 }
 
 }  // namespace ddprun::allocation

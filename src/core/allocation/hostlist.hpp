@@ -1,4 +1,4 @@
-// Slurm's host lists: "n[1-3,07-09],login1" to names and back.
+// Lists of hosts and of numbers as Slurm and other schedulers write them: "n[1-3,07-09],login1" and back.
 //
 // Promises the same names in the same order as libslurm's parser (src/common/hostlist.c), which
 // tests/process/system/os/libraries/slurm_api_test.cpp checks, and takes text after a bracket as Slurm does
@@ -13,6 +13,25 @@
 #include <vector>
 
 namespace ddprun::allocation {
+
+// The number lists in Slurm's variables.
+
+// Expands "4(x2),3" to 4 4 3 (SLURM_TASKS_PER_NODE and the like): one count of at least 1 for each node of
+// the list the variable belongs to. Throws Error naming `variable` and the piece that is wrong.
+std::vector<int> expand_counts(std::string_view text, const std::string& variable);
+
+// Expands "12000-12004,13000" or "0,1,4,5" (SLURM_STEP_RESV_PORTS, SLURM_GTIDS): numbers from 0 to `most`, in
+// their order. Throws Error naming `variable` and the piece that is wrong.
+std::vector<int> expand_numbers(std::string_view text, const std::string& variable, int most);
+
+// Open MPI 4's list of hosts in OMPI_MCA_orte_node_regex: "n[1:1-2,7]x,login@0(4)".
+//
+// Before the @ are names: a prefix, in brackets the width of the number, a colon and ranges, and a suffix; or
+// a plain name (orte/mca/regx/base/regx_base_default_fns.c, orte_regx_base_nidmap_create). After it are the
+// numbers of the daemons, which say nothing about where they are.
+
+// Expands the names in the order of the text. Throws Error that names `variable` and the piece that is wrong.
+std::vector<std::string> expand_node_regex(std::string_view text, const std::string& variable);
 
 inline constexpr std::size_t k_max_hosts_per_range = 65536;  // libslurm's MAX_RANGE
 inline constexpr std::size_t k_max_hosts = 131072;           // limit of one list; Slurm has 64 Ki nodes

@@ -27,7 +27,6 @@
 
 #include "base/duration.hpp"
 #include "base/ids.hpp"
-#include "base/json_number.hpp"
 #include "base/json_text.hpp"
 
 namespace ddprun {

@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "check/record_fields.hpp"
 #include "facts/memory_text.hpp"
-#include "render/cell_table.hpp"
+#include "render/text_table.hpp"
 
 namespace ddprun::check {
 

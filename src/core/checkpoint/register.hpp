@@ -23,8 +23,36 @@
 
 #include "base/ids.hpp"
 #include "checkpoint/held.hpp"
+#include "checkpoint/manifest.hpp"
 
 namespace ddprun::checkpoint {
+
+// Neighbours that keep copies of each other's checkpoints.
+struct Place {
+  AgentIndex agent;
+  std::string host;
+  std::string unit;  // switch or NVLink domain; empty: not known
+};
+
+// Returns, for each agent, the one whose parts it copies: each has at most one, and is copied by at most one.
+// It is on the next host, on one of the next switch where none has more than half of the agents. None for an
+// agent for which every other host has its own already.
+std::map<AgentIndex, AgentIndex> choose_neighbours(const std::vector<Place>& places);
+
+// Choice of the steps that an agent removes, and of the parts that it copies from its neighbour.
+
+using StepSizes = std::map<std::int64_t, std::uint64_t>;  // bytes that an agent has of each step
+
+// Returns the steps that are needless: older than all in `complete` (Order::complete).
+std::vector<std::int64_t> needless_steps(const StepSizes& steps, const std::vector<std::int64_t>& complete);
+// Returns the steps to remove, oldest first, so that `bytes` become free. The newest complete step and what
+// is newer are never among them. Empty: they would not free enough.
+std::vector<std::int64_t> steps_to_remove(const StepSizes& steps, const std::vector<std::int64_t>& complete,
+                                          std::uint64_t bytes);
+// Returns the parts of the newest step that the neighbour offers and that lacks a replica here; none that is
+// needless.
+std::vector<Offer> parts_to_copy(const std::vector<Offer>& offers, const std::vector<Part>& here,
+                                 const std::vector<std::int64_t>& complete);
 
 // A checkpoint: two of one step that were saved by different numbers of ranks are different.
 struct Saved {

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "facts/own_python.hpp"
+#include "facts/python_facts.hpp"
 
 namespace ddprun::facts {
 

@@ -7,6 +7,11 @@
 
 namespace ddprun::facts {
 
+// The Python of the virtual or conda environment that ddprun itself was started from by its path.
+// `pbsdsh /home/u/venv/bin/ddprun` does so where nothing of the submitter's environment is left.
+
+inline constexpr const char* k_own_python = "python beside ddprun";  // in Snapshot::programs
+
 struct PythonFacts {
   std::string version;  // "3.11"; empty: not known
   std::string torch;    // "2.13.0+cpu"; empty: not found

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "facts/json_reader.hpp"
 
 namespace ddprun::facts {
 
@@ -81,5 +84,14 @@ inline constexpr const char* k_topology_forms =
 std::string render_topology(const Topology& topology);
 // Throws Error naming `source`, the key and what is wrong with it.
 Topology parse_topology(const std::string& json, const std::string& source);
+
+// The JSON of a topology, alone or inside a snapshot.
+
+using OrderedJson = nlohmann::ordered_json;
+
+inline constexpr const char* k_cpu_list = "a list of CPUs such as 0-3,8";
+
+OrderedJson render_topology_object(const Topology& topology);
+Topology read_topology(JsonReader object);
 
 }  // namespace ddprun::facts

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "facts/schedulers.hpp"
-#include "options/time_limit_options.hpp"
+#include "options/restart_options.hpp"
 #include "report/outcome.hpp"
 
 namespace ddprun::lifecycle {

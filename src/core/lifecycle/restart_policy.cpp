@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "lifecycle/end_watch.hpp"
-#include "report/last_words.hpp"
+#include "report/known_failures.hpp"
 
 namespace ddprun::lifecycle {
 

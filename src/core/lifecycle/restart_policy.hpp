@@ -41,7 +41,6 @@
 
 #include "base/duration.hpp"
 #include "options/restart_options.hpp"
-#include "options/time_limit_options.hpp"
 #include "report/outcome.hpp"
 
 namespace ddprun::lifecycle {

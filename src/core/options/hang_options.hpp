@@ -1,4 +1,4 @@
-// Options for ranks that hang: --hang-timeout and those beside it, as values.
+// Options for ranks that hang or are slow: --hang-timeout, --slow-notice and those beside them, as values.
 #pragma once
 
 #include <array>
@@ -7,9 +7,26 @@
 
 #include "base/duration.hpp"
 #include "base/sourced.hpp"
-#include "options/slow_options.hpp"
 
 namespace ddprun::options {
+
+// Options for ranks that the others wait for: --slow-notice and --on-slow as values.
+enum class OnSlow { report, replace, replace_at_restart };  // --on-slow
+inline std::string_view name_of(OnSlow action) {
+  return std::array{"report", "replace", "replace-at-restart"}.at(static_cast<std::size_t>(action));
+}
+
+struct SlowNotice {
+  double share = 0.1;  // share of the window in which the others waited
+  Milliseconds window{300'000};
+  friend bool operator==(const SlowNotice&, const SlowNotice&) = default;
+};
+
+inline constexpr Milliseconds k_shortest_slow_window{5'000};
+
+// Parses "15%" and "15%/10m"; nullopt for any other text, below 1 % or above 99 %, or a window below
+// k_shortest_slow_window.
+std::optional<SlowNotice> parse_slow_notice(std::string_view text);
 
 enum class OnHang { restart, stop, report };  // --on-hang
 inline std::string_view name_of(OnHang action) {

@@ -16,14 +16,11 @@
 #include "facts/snapshot.hpp"
 #include "options/bind_choice.hpp"
 #include "options/check_options.hpp"
-#include "options/checkpoint_options.hpp"
 #include "options/container.hpp"
 #include "options/hang_options.hpp"
 #include "options/restart_options.hpp"
 #include "options/stage_options.hpp"
-#include "options/store_access.hpp"
-#include "options/store_tree.hpp"
-#include "options/time_limit_options.hpp"
+#include "options/store_options.hpp"
 #include "output/output_options.hpp"
 
 namespace ddprun::options {

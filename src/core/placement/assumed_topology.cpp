@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "placement/common_numbers.hpp"
+#include "placement/placement_parts.hpp"
 
 namespace ddprun::placement {
 

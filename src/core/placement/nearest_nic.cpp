@@ -6,7 +6,7 @@
 #include <compare>
 
 #include "base/text.hpp"
-#include "placement/common_numbers.hpp"
+#include "placement/placement_parts.hpp"
 
 namespace ddprun::placement {
 

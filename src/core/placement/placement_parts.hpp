@@ -2,12 +2,18 @@
 // The unit is a physical core with at least one allowed CPU, named by its index into PlacementInput::cores.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
-#include "placement/common_numbers.hpp"
 #include "placement/placement.hpp"
 
 namespace ddprun::placement {
+
+// Test whether two ascending lists (of CPUs, cores, NUMA nodes) have a number in common.
+
+inline bool overlap(const std::vector<int>& few, const std::vector<int>& many) {
+  return std::ranges::any_of(few, [&](int number) { return std::ranges::binary_search(many, number); });
+}
 
 using Cores = std::vector<int>;  // indexes into PlacementInput::cores, ascending
 using Nodes = std::vector<int>;  // indexes into Topology::nodes, ascending

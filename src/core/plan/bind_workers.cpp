@@ -1,13 +1,15 @@
 #include "plan/bind_workers.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
+#include <set>
 
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
 #include "placement/assumed_topology.hpp"
+#include "placement/nearest_nic.hpp"
 #include "placement/placement.hpp"
+#include "placement/placement_parts.hpp"
 #include "plan/worker_count.hpp"
 
 namespace ddprun::plan {
@@ -178,6 +180,165 @@ bool needs_topology(const options::Options& options, const allocation::Allocatio
                      options.memory_bind.value == options::MemoryBind::automatic && !options.omp_places &&
                      !options.show_binding;
   return !alone || !one || !plain || !snapshot.host.gpus.empty();
+}
+
+namespace {
+
+using CoreList = std::vector<std::vector<int>>;
+
+// Returns the cores of the mask; without a topology every CPU is one.
+CoreList cores_of_mask(const facts::HostFacts& host) {
+  CoreList cores;
+  if (!host.topology) {
+    for (const int cpu : host.allowed_cpus) cores.push_back({cpu});
+    return cores;
+  }
+  for (const facts::Core& core : host.topology->cores) {
+    std::vector<int> cpus;
+    std::set_intersection(core.cpus.begin(), core.cpus.end(), host.allowed_cpus.begin(),
+                          host.allowed_cpus.end(), std::back_inserter(cpus));
+    if (!cpus.empty()) cores.push_back(std::move(cpus));
+  }
+  return cores;
+}
+
+std::vector<std::vector<int>> near_cpus_of_workers(const NodeProposal& node, const facts::HostFacts& host) {
+  std::vector<std::vector<int>> near;
+  for (const OfferedWorker& worker : node.offered) {
+    for (const int gpu : worker.gpus) {
+      const facts::Gpu& facts = host.gpus.at(static_cast<std::size_t>(gpu));
+      if (!facts.local_cpus.empty()) near.push_back(facts.local_cpus);
+    }
+  }
+  return near;
+}
+
+// Returns the cores in an order that takes one near each of the lists in turn, then the others as they come.
+CoreList nearest_first(const CoreList& cores, const std::vector<std::vector<int>>& near) {
+  CoreList ordered;
+  std::set<std::size_t> taken;
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::vector<int>& cpus : near) {
+      for (std::size_t i = 0; i < cores.size(); ++i) {
+        if (taken.count(i) != 0 || !placement::overlap(cores[i], cpus)) continue;
+        taken.insert(i);
+        ordered.push_back(cores[i]);
+        found = true;
+        break;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < cores.size(); ++i) {
+    if (taken.count(i) == 0) ordered.push_back(cores[i]);
+  }
+  return ordered;
+}
+
+}  // namespace
+
+// Finds the granted cores. An ncpus of 1 is PBS' default if the user asked for none, as on nodes that are
+// given as a whole: it is no reason to crowd the workers of several GPUs.
+GrantedCores find_granted_cores(const NodeProposal& node, const facts::Snapshot& snapshot) {
+  const allocation::Allocation& allocation = node.allocation;
+  const Sourced<int>& granted = allocation.cpus_on_node;
+  const bool alone_here = allocation.style.value != allocation::LaunchStyle::agent_per_task ||
+                          tasks_on_this_host(allocation) == 1;
+  const bool meant = granted.value >= node.workers.value && (granted.value > 1 || node.gpus.empty());
+  if (allocation.scheduler.value != facts::Scheduler::pbs || granted.value == 0 || !alone_here || !meant)
+    return {};
+  if (node.options.bind.mode == options::BindMode::none) return {};
+  CoreList cores = cores_of_mask(snapshot.host);
+  if (cores.size() <= static_cast<std::size_t>(granted.value)) return {};
+  return {granted.value, granted.origin, nearest_first(cores, near_cpus_of_workers(node, snapshot.host))};
+}
+
+allocation::Notice describe_held_cores(const std::string& host, const GrantedCores& granted) {
+  return {
+      fmt::format(
+          "{} grants {} on {}, but other ddprun processes use so many of them that the workers share cores",
+          granted.origin, count_of(granted.count, "core"), host),
+      "ask for a host without other jobs (place=excl)"};
+}
+
+namespace {
+
+void choose_cards(LaunchPlan& plan, const facts::Snapshot& snapshot) {
+  if (!plan.node->options.nic.value || !snapshot.host.topology) return;
+  std::vector<placement::CardSeeker> seekers;
+  for (const PlannedWorker& worker : plan.planned) {
+    placement::CardSeeker& seeker = seekers.emplace_back();
+    seeker.local_rank = worker.local_rank;
+    seeker.cpus = worker.binding.cpus.empty() ? snapshot.host.allowed_cpus : worker.binding.cpus;
+    for (const int gpu : worker.gpus) {
+      seeker.addresses.push_back(snapshot.host.gpus[static_cast<std::size_t>(gpu)].pci_address);
+    }
+  }
+  const std::vector<std::string> cards = placement::choose_network_cards(*snapshot.host.topology, seekers);
+  for (std::size_t i = 0; i < cards.size(); ++i) plan.planned[i].network_card = cards[i];
+}
+
+// Lays out the places of OpenMP. The only worker of a host is left unbound if it would get everything.
+void lay_out_places(LaunchPlan& plan, const facts::Snapshot& snapshot) {
+  if (!plan.node->options.omp_places) return;
+  for (PlannedWorker& worker : plan.planned) {
+    const bool alone = plan.node->local_world_size == 1 && worker.binding.cpus.empty();
+    worker.omp_places =
+        render_omp_places(alone ? snapshot.host.allowed_cpus : worker.binding.cpus, snapshot.host.topology);
+  }
+}
+
+std::vector<facts::Binding> bindings_of(const LaunchPlan& plan) {
+  std::vector<facts::Binding> bindings;
+  for (const PlannedWorker& worker : plan.planned) bindings.push_back(worker.binding);
+  return bindings;
+}
+
+}  // namespace
+
+void follow_binding(LaunchPlan& plan, const facts::Snapshot& snapshot) {
+  plan.threads = threads_of_bindings(plan.node->allocation, snapshot, bindings_of(plan));
+  choose_cards(plan, snapshot);
+  lay_out_places(plan, snapshot);
+}
+
+std::optional<allocation::Notice> find_many_threads(const LaunchPlan& plan, const facts::Snapshot& snapshot) {
+  return find_many_threads(plan.node->allocation, snapshot,
+                           placement::node_name(snapshot.host, plan.node->host), bindings_of(plan));
+}
+
+std::optional<allocation::Notice> find_no_card(const LaunchPlan& plan, const facts::Snapshot& snapshot) {
+  const auto has_card = [](const PlannedWorker& worker) { return !worker.network_card.empty(); };
+  const auto& workers = plan.planned;
+  if (!plan.node->options.nic.value || std::ranges::any_of(workers, has_card)) return std::nullopt;
+  const std::string& origin = plan.node->options.nic.origin;
+  if (!snapshot.host.topology) {
+    return allocation::Notice{
+        fmt::format("{} has no effect: the topology of {} is not known", origin, plan.node->host), ""};
+  }
+  return allocation::Notice{
+      fmt::format("{} has no effect: {}", origin,
+                  placement::why_no_card(*snapshot.host.topology,
+                                         placement::node_name(snapshot.host, plan.node->host))),
+      ""};
+}
+
+std::string render_omp_places(const std::vector<int>& cpus, const std::optional<facts::Topology>& topology) {
+  std::vector<std::vector<int>> cores;
+  if (topology) {
+    for (const facts::Core& core : topology->cores) cores.push_back(core.cpus);
+  } else {
+    for (const int cpu : cpus) cores.push_back({cpu});
+  }
+  std::vector<std::string> places;
+  for (const std::vector<int>& core : cores) {
+    std::vector<std::string> threads;
+    for (const int cpu : core) {
+      if (std::ranges::binary_search(cpus, cpu)) threads.push_back(fmt::format("{}", cpu));
+    }
+    if (!threads.empty()) places.push_back("{" + join(threads, ",") + "}");
+  }
+  return join(places, ",");
 }
 
 }  // namespace ddprun::plan

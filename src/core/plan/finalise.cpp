@@ -1,16 +1,19 @@
 #include "plan/finalise.hpp"
 
 #include <fmt/format.h>
+#include <algorithm>
 
+#include "allocation/detection/left_over.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "plan/bind_workers.hpp"
-#include "plan/device_sharing.hpp"
-#include "plan/follow_binding.hpp"
-#include "plan/open_mpi_settings.hpp"
+#include "plan/gpu_count.hpp"
+#include "plan/lost_nodes.hpp"
 #include "plan/output_plan.hpp"
 #include "plan/propose.hpp"
 #include "plan/worker_command.hpp"
+#include "plan/worker_env.hpp"
+#include "plan/world_plan.hpp"
 
 namespace ddprun::plan {
 
@@ -86,6 +89,119 @@ LaunchPlan finalise(std::shared_ptr<const NodeProposal> node, Assignment assignm
     if (notice) plan.notices.push_back(*notice);
   }
   return plan;
+}
+
+namespace {
+
+std::string store_host(const NodeProposal& node) {
+  if (node.rendezvous.agents == 1) return node.host;
+  const std::string& first = node.rendezvous.peers.front();
+  return node.options.store == options::StoreHost::worker || first.empty() ? "rank 0's host" : first;
+}
+
+// Reports whether the number of nodes and their order show only when the agents meet.
+bool is_node_count_open(const NodeProposal& node) { return node.allocation.hosts.value.empty(); }
+
+bool is_node_open(const NodeProposal& node) {
+  return !node.allocation.node_index.value &&
+         node.allocation.style.value == allocation::LaunchStyle::agent_per_task &&
+         node.allocation.hosts.value.size() != 1;
+}
+
+bool is_rank(const std::string& name) {
+  return name == "RANK" || name == "ROLE_RANK" || name == "GROUP_RANK";
+}
+
+// Placeholders for values that the start decides.
+constexpr const char* k_folder = "(a temporary folder)";
+constexpr const char* k_log_folder = "(the attempt's folder of --logs)";
+constexpr const char* k_ras_address = "(a free port of 127.0.0.1)";
+
+bool is_open(const std::string& value) {
+  return value.starts_with(k_folder) || value.starts_with(k_log_folder) || value == k_ras_address;
+}
+
+// Describes a value that only the start decides; empty for one that the plan knows.
+std::string describe_open(const VariableChange& change, const NodeProposal& node) {
+  if (change.name == "MASTER_ADDR" && change.value == "") {
+    return fmt::format("(an address of {})", store_host(node));
+  }
+  if (change.name == "MASTER_PORT" && change.value == "0") {
+    return fmt::format("(a free port of {})", store_host(node));
+  }
+  if (is_rank(change.name) && is_spare(node.rendezvous, node.options)) return "(that of a lost node)";
+  if (change.name == "GROUP_RANK" && is_node_open(node)) return "(order of the lowest ranks)";
+  if (change.name == "GROUP_WORLD_SIZE" && is_node_count_open(node)) return "(set at the rendezvous)";
+  if (change.name == "TORCHELASTIC_ERROR_FILE" || change.name == "DDPRUN_PROGRESS_FILE")
+    return "(a temporary file)";
+  if (change.value && is_open(*change.value)) return *change.value;
+  if (change.name == "DDPRUN_LAUNCH_ID" || change.name == "DDPRUN_AGENT_ID") return "(a random number)";
+  if (change.name == allocation::k_worker_list_variable) return "(the names of these variables)";
+  if (change.origin == k_stage_origin || change.origin == k_checkpoint_origin)
+    return change.value.value_or("");  // but for the hash, the user and the job
+  if (change.open) return "(interface to other nodes)";
+  return {};
+}
+
+// Returns the change under the name that it has inside the container.
+VariableChange without_prefix(VariableChange change, const NodeProposal& node) {
+  const std::string& prefix = node.options.container.prefix;
+  if (!prefix.empty() && change.name.starts_with(prefix)) change.name.erase(0, prefix.size());
+  return change;
+}
+
+}  // namespace
+
+Assignment make_expected_assignment(const NodeProposal& node) {
+  Assignment assignment;
+  assignment.world_size = node.world_size.value;
+  assignment.local_world_size = node.local_world_size;
+  // With one agent on each node their order is that of the launcher's ranks.
+  const bool per_node = node.allocation.style.value == allocation::LaunchStyle::agent_per_node;
+  assignment.node = allocation::node_rank_of(node.allocation)
+                        .value.value_or(NodeIndex{per_node ? node.allocation.task_rank.value : 0});
+  const int hosts = static_cast<int>(node.allocation.hosts.value.size());
+  assignment.node_count = std::max(1, hosts - node.options.spares.value);
+  const bool per_task = node.allocation.style.value == allocation::LaunchStyle::agent_per_task;
+  assignment.several_workers = !per_task && node.workers.value > 1;
+  assignment.workers_of_nodes =
+      assignment.node_count == 1 ? fmt::format("{}", assignment.local_world_size)
+                                 : fmt::format("{}(x{})", assignment.local_world_size, assignment.node_count);
+  if (const std::vector<int> workers = workers_of_nodes(node); !workers.empty())
+    assignment.workers_of_nodes = write_counts(workers);
+  assignment.run_id = node.run_id.value;
+  const bool solo = node.rendezvous.agents == 1;
+  if (solo) assignment.master_address = node.solo_address.value;
+  // The rendezvous is on the port that was asked for, and the store shares it where ddprun hosts both.
+  if (solo || node.options.store == options::StoreHost::agent)
+    assignment.master_port = node.store_port.value_or(0);
+  for (const OfferedWorker& worker : node.offered) {
+    assignment.workers.push_back(
+        {worker.expected_rank, worker.local_rank, worker.expected_rank.value, assignment.world_size});
+  }
+  return assignment;
+}
+
+std::vector<ExpectedVariable> expected_variables(const LaunchPlan& plan,
+                                                 const facts::Environment& environment, std::size_t worker) {
+  const NodeProposal& node = *plan.node;
+  WorkerContext context;
+  context.worker = worker;
+  const bool several = plan.assignment.node_count > 1 || is_node_open(node) || is_node_count_open(node);
+  if (several) context.interface = "open";
+  if (is_inspected(node.options, plan.planned.at(worker).command, environment)) {
+    context.inspection_folder = k_folder;
+    context.inspect_prefix = fmt::format("{}/inspect_{}", k_folder, worker);
+  }
+  context.ras_address = k_ras_address;
+  if (!node.options.output.logs.value.empty()) context.flight_record = fmt::format("{}/fr_", k_log_folder);
+  std::vector<ExpectedVariable> variables;
+  for (VariableChange& change : make_worker_changes(plan, environment, context)) {
+    std::string open = change.value ? describe_open(without_prefix(change, node), node) : "";
+    if (!open.empty()) change.value.reset();
+    variables.push_back({std::move(change), std::move(open)});
+  }
+  return variables;
 }
 
 }  // namespace ddprun::plan

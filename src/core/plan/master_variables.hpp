@@ -1,4 +1,4 @@
-// MASTER_ADDR and MASTER_PORT in the environment, as batch scripts made for srun and python export them.
+// MASTER_ADDR and MASTER_PORT in the environment as batch scripts export them, and this node's own address.
 //
 // The port counts as --master-port does. The address says where node 0 probably is: it may be left from
 // another host, so it is tried first and the scheduler's address beside it.
@@ -12,6 +12,17 @@
 #include "plan/node_proposal.hpp"
 
 namespace ddprun::plan {
+
+// Address named by --local-addr, checked before other hosts are given it.
+
+// Chooses the address of this host that the user's word leads to; `leads_to` are numeric, the name service's
+// answer for a name. nullopt for this host's own name if it leads to loopback, as on Debian: then it says no
+// more than no option. A coordinator keeps an address that is not its own (an address translator's): the
+// others prove it. Throws UsageError for loopback with several agents and for another host's address.
+std::optional<Sourced<std::string>> choose_local_address(const Sourced<std::string>& given,
+                                                         const std::vector<std::string>& leads_to,
+                                                         const NodeProposal& node,
+                                                         const facts::HostFacts& host);
 
 struct MasterVariables {
   std::optional<Sourced<std::string>> address;

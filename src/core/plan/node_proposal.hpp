@@ -83,7 +83,7 @@ struct NodeProposal {
   Sourced<bool> virtual_local_rank;  // every worker has LOCAL_RANK 0 and one device
   std::string device_variable;       // the one that leaves it that device
   // virtual_local_rank follows from a task that sees one GPU: undone at the start where those of its
-  // local peers can be opened (plan/device_sharing.hpp).
+  // local peers can be opened (plan/gpu_count.hpp).
   bool own_device = false;
   std::vector<facts::Gpu> gpus;  // HostFacts::gpus
   std::vector<VariableChange>

@@ -1,9 +1,16 @@
 // Offer of this ddprun process, made from an allocation.
 #pragma once
 
+#include "facts/snapshot.hpp"
 #include "plan/node_proposal.hpp"
 
 namespace ddprun::plan {
+
+// Additions of a site's profile to an agent's offer.
+
+// Adds the profile's names and ports to where the agents look for each other, unless the user gave them or
+// the scheduler reserved ports, and says where named interfaces are missing.
+void apply_site(NodeProposal& node, const facts::Snapshot& snapshot);
 
 // Proposes for an allocation in which this process has its place (selflaunch/remote_launcher.hpp:
 // detect_started). Throws Error or UsageError for a launch that cannot be right or is past a limit.

@@ -11,7 +11,7 @@
 #include "allocation/places/preset_variables.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "placement/common_numbers.hpp"
+#include "placement/placement_parts.hpp"
 #include "plan/gpu_count.hpp"
 
 namespace ddprun::plan {

@@ -1,7 +1,6 @@
 #include "plan/world_plan.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 

@@ -10,8 +10,16 @@
 #include "base/duration.hpp"
 #include "base/ids.hpp"
 #include "facts/python_facts.hpp"
+#include "plan/node_proposal.hpp"
 
 namespace ddprun::plan {
+
+// Decision whether the workers of each node reach the store through a relay on it.
+
+inline bool has_store_relays(const NodeProposal& node) {
+  return node.rendezvous.agents > 1 && node.options.store == options::StoreHost::agent &&
+         options::wants_tree(node.options.store_tree, node.world_size.value);
+}
 
 inline constexpr int k_max_world = 1 << 24;  // workers of one launch
 

@@ -8,9 +8,9 @@
 
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
-#include "placement/common_numbers.hpp"
-#include "render/cell_table.hpp"
+#include "placement/placement_parts.hpp"
 #include "render/node_words.hpp"
+#include "render/text_table.hpp"
 
 namespace ddprun::render {
 

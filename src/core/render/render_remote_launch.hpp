@@ -4,7 +4,7 @@
 #include <string>
 
 #include "facts/snapshot.hpp"
-#include "options/time_limit_options.hpp"
+#include "options/restart_options.hpp"
 #include "selflaunch/remote_launcher.hpp"
 
 namespace ddprun::render {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "allocation/schedulers/job_time.hpp"
+#include "allocation/schedulers/job_end.hpp"
 #include "allocation/schedulers/slurm_place.hpp"
 #include "base/text.hpp"
 #include "options/options.hpp"

@@ -5,7 +5,7 @@
 
 #include "allocation/allocation.hpp"
 #include "facts/snapshot.hpp"
-#include "options/time_limit_options.hpp"
+#include "options/restart_options.hpp"
 #include "render/text_table.hpp"
 
 namespace ddprun::render {

@@ -1,10 +1,35 @@
-// Aligned text for people: sections of rows with a name, a value and where the value came from.
+// Tables for people: rows with a name, a value and its origin, and cells in aligned columns.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun::render {
+
+// Rows of cells that may have several lines each, in columns as wide as what they hold.
+class CellTable {
+ public:
+  using Cell = std::vector<std::string>;  // lines of a cell
+
+  void row(std::vector<Cell> cells);
+  // Adds a line that takes part in no column; empty: a blank line.
+  void line(std::string text);
+
+  // Renders with two blanks between columns, `indent` before the first; columns that are empty throughout are
+  // left out.
+  std::string text(std::size_t indent) const;
+
+ private:
+  struct Row {
+    std::vector<Cell> cells;
+    std::string line;
+  };
+  std::vector<Row> rows_;
+};
+
+// Breaks a list into lines of at most `width` characters, after commas; a longer piece has a line for itself.
+CellTable::Cell break_list(const std::string& list, std::size_t width);
 
 class TextTable {
  public:

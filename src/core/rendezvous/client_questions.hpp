@@ -14,7 +14,7 @@
 
 #include "base/duration.hpp"
 #include "base/ids.hpp"
-#include "options/store_access.hpp"
+#include "options/store_options.hpp"
 
 namespace ddprun::rendezvous {
 

@@ -12,6 +12,49 @@
 
 namespace ddprun::rendezvous {
 
+// Messages about restarts that are asked for from outside, by --restart and --drain.
+
+// Request of an agent's host to the coordinator: start all workers again.
+struct RestartRequest {
+  int number = 0;         // number among those of this agent, for the reply
+  std::string drained{};  // host that leaves the job before; empty: none
+  std::string sender{};   // "ada (pid 123) on n1"
+  friend bool operator==(const RestartRequest&, const RestartRequest&) = default;
+};
+
+// The answer to it.
+struct RestartReply {
+  int number = 0;
+  bool accepted = false;
+  std::string what{};  // sentence: what follows, or why nothing does
+  std::string hint{};
+  friend bool operator==(const RestartReply&, const RestartReply&) = default;
+};
+
+// Messages about looks at nodes between two attempts, and what such a look has found.
+// It is for --check=auto and --check-command.
+
+// Finding that keeps a node from another attempt.
+struct Unfit {
+  std::string what{};  // "GPU 3: GPU is lost"; empty: it is fit
+  std::string remedy{};
+  bool may_stay = false;  // workers can run here where no other node is left
+  friend bool operator==(const Unfit&, const Unfit&) = default;
+};
+
+// Order to look, while the workers of this attempt are being stopped.
+struct Look {
+  Attempt attempt;
+  friend bool operator==(const Look&, const Look&) = default;
+};
+
+// The answer, always.
+struct Looked {
+  Attempt attempt;
+  Unfit unfit{};
+  friend bool operator==(const Looked&, const Looked&) = default;
+};
+
 // Question about the whole job, from a process that asks this agent by --status or --stacks.
 struct JobQuestion {
   bool stacks = false;

@@ -1,4 +1,4 @@
-// Well-known last words of a worker, with their meaning and remedy.
+// Last words of a worker, and the well-known ones with their meaning and remedy.
 // They are a table, each row of which has a recorded or constructed example under tests/data/failures.
 #pragma once
 
@@ -13,6 +13,21 @@
 #include "report/outcome.hpp"
 
 namespace ddprun::report {
+
+// Last words of a worker, reduced so that two failures can be compared.
+
+// Without what Python's faulthandler wrote at a crash, to its end: these are no words of the worker's.
+std::vector<std::string> without_crash(std::vector<std::string> lines);
+// The lines of its error file, then its last lines without_crash().
+std::vector<std::string> words_of(const Failure& failure);
+// Returns the last line of them that is not blank.
+std::string last_words(const Failure& failure);
+// Returns the exception of a Python traceback, which other lines may follow (torch warns of a process group
+// that was not destroyed), else last_words().
+std::string error_words(const Failure& failure);
+
+// Removes ranks, pids, times and addresses, which differ between failures that are otherwise the same.
+std::string without_numbers(std::string text);
 
 inline constexpr std::size_t k_all_lines = std::numeric_limits<std::size_t>::max();
 

@@ -10,7 +10,7 @@
 
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
-#include "report/last_words.hpp"
+#include "report/known_failures.hpp"
 
 namespace ddprun::report {
 

@@ -7,7 +7,7 @@
 #include "base/duration.hpp"
 #include "rendezvous/lifeline.hpp"
 #include "selflaunch/remote_launcher.hpp"
-#include "selflaunch/self_launch_action.hpp"
+#include "selflaunch/self_launch.hpp"
 
 namespace ddprun::selflaunch {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "allocation/allocation.hpp"
-#include "facts/option_texts.hpp"
+#include "facts/lined_json.hpp"
 #include "facts/snapshot.hpp"
 
 namespace ddprun::site {

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
-#include "options/slow_options.hpp"
+#include "options/hang_options.hpp"
 #include "slow/trace.hpp"
 
 namespace ddprun::slow {

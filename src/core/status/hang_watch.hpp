@@ -20,6 +20,7 @@
 
 #include "base/duration.hpp"
 #include "options/hang_options.hpp"
+#include "status/job_status.hpp"
 
 namespace ddprun::status {
 
@@ -79,5 +80,9 @@ class HangWatch {
   TimePoint lived_{};        // the newest sign of any rank
   Milliseconds longest_{0};  // longest time without a sign
 };
+
+// The signs of life in what a look shows of a worker.
+
+status::Signs signs_of(const WorkerStatus& worker);
 
 }  // namespace ddprun::status

@@ -2,17 +2,26 @@
 #pragma once
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "base/json_number.hpp"
+#include "base/json_text.hpp"
 #include "status/rank_view.hpp"
 
 namespace ddprun::status {
+
+// Records collected of a rank to see where it is, whole and as they came.
+struct Collected {
+  std::string record;       // torch's flight recorder: JSON
+  std::string module;       // the answer of ddprun's module: JSON
+  std::string dump;         // output of faulthandler
+  std::string native;       // output of `native_tool`
+  std::string native_tool;  // "eu-stack"
+  std::string ras;          // answer of NCCL's RAS about the job, kept with the first rank of a host
+};
 
 inline constexpr std::size_t k_most_text = 4096;  // bytes of one text
 

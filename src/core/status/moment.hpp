@@ -1,4 +1,4 @@
-// Record of where the ranks of a job were at one moment: dumps of --stacks-every, or torch's flight records.
+// Record of where the ranks of a job were at one moment, in files: stacks, or torch's flight records.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,18 @@
 #include <vector>
 
 #include "status/job_status.hpp"
+#include "status/json_values.hpp"
 #include "status/rank_history.hpp"
 
 namespace ddprun::status {
+
+// Text added to a rank's file of stacks in the log folder, when a hang is found and for --stacks.
+
+// Renders a heading with the time, the attempt and the process; where it is; and all that was collected,
+// whole: the stacks of all its threads, and torch's flight record as it came. Empty for a rank that has
+// ended. `time`: Unix time in milliseconds.
+std::string render_stack_record(const std::string& host, const WorkerStatus& worker,
+                                const status::Collected& collected, std::int64_t time, int attempt);
 
 struct Moment {
   std::int64_t time = 0;    // Unix time in milliseconds

@@ -2,12 +2,20 @@
 // Those at the same place are one group; the group that the others wait for comes first.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "status/job_status.hpp"
 
 namespace ddprun::status {
+
+// Ranks that wait for each other in different process groups, which some of them use in another order.
+
+// A rank in a pending collective waits for the members of its group that are in another one. Those that so
+// wait for themselves, over any number of groups. Where torch does not say who is in a group, all are in the
+// default one, and nothing follows from another.
+std::set<int> find_crossed(const JobStatus& job);
 
 // Blame for a hang, in descending order.
 enum class Blame {

@@ -11,7 +11,7 @@
 #include "agent/job_report.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
-#include "event_loop/stop_signals.hpp"
+#include "event_loop/signal_watch.hpp"
 #include "event_loop/waiting.hpp"
 #include "lifecycle/store_use.hpp"
 #include "net/timers.hpp"

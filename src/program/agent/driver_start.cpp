@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "console/log.hpp"
 #include "lifecycle/store_use.hpp"
-#include "os/machine/own_cpus.hpp"
+#include "os/machine/capture_processors.hpp"
 #include "os/process/warm_up.hpp"
 #include "plan/finalise.hpp"
 #include "rendezvous/waiting_text.hpp"

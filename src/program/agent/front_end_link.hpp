@@ -9,7 +9,7 @@
 
 #include "agent/plans.hpp"
 #include "facts/snapshot.hpp"
-#include "net/lifeline_client.hpp"
+#include "net/lifeline_sockets.hpp"
 #include "rendezvous/lifeline.hpp"
 
 namespace ddprun::agent {

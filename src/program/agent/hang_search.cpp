@@ -6,7 +6,7 @@
 #include "lifecycle/store_use.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
-#include "status/worker_signs.hpp"
+#include "status/hang_watch.hpp"
 
 namespace ddprun::agent {
 

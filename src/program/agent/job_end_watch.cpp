@@ -1,18 +1,24 @@
 #include "agent/job_end_watch.hpp"
 
 #include <fmt/format.h>
-
 #include <boost/asio/post.hpp>
+#include <cstdlib>
 #include <utility>
 
-#include "allocation/schedulers/job_time.hpp"
+#include "agent/job_report.hpp"
+#include "allocation/schedulers/job_end.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "console/log.hpp"
+#include "lifecycle/requeue.hpp"
 #include "net/timers.hpp"
 #include "options/options.hpp"
 #include "os/clock.hpp"
-#include "os/process/ask_program.hpp"
+#include "os/find_program.hpp"
+#include "os/process/child_call.hpp"
+#include "os/read_file.hpp"
 #include "probes/launch_facts.hpp"
+#include "report/report.hpp"
 
 namespace ddprun::agent {
 
@@ -103,6 +109,102 @@ void JobEndWatch::note_answer(std::optional<Milliseconds> left) {
 
 void JobEndWatch::arm_timer() {
   net::call_at(timer_, watch_.deadline(), [this] { carry_out(watch_.on_time(os::now())); });
+}
+
+namespace {
+
+constexpr Milliseconds k_limit{10000};
+constexpr std::size_t k_refusal_width = 300;
+
+// Runs the program. Returns the error that it printed; empty if the request was made.
+std::string run_program(const std::vector<std::string>& words) {
+  const char* const path = std::getenv("PATH");
+  const auto found =
+      os::capture_program(words.front(), path == nullptr ? std::nullopt : std::optional<std::string>(path));
+  if (found.kind == facts::ProgramKind::missing) return fmt::format("no {} on PATH", words.front());
+  return printable(trim(os::ask_program(words, k_limit)), k_refusal_width);
+}
+
+}  // namespace
+
+void Requeue::decide(const rendezvous::Finish& finish, const Plans& plans, bool warned) {
+  const allocation::Allocation& allocation = plans.node->allocation;
+  const options::TimeLimitOptions& options = plans.node->options.time_limit;
+  restarts_ = allocation.restart_count.value;
+  if (!options.requeue) return;
+  const auto shown = probes::ask_for_job(allocation);
+  job_ = shown ? shown->name : allocation.job_id.value;
+  if (shown) restarts_ = shown->restarts.value_or(restarts_);
+  lifecycle::RequeueFacts facts;
+  facts.scheduler = allocation.scheduler.value;
+  facts.job = job_;
+  facts.shown = shown.has_value();
+  facts.restarts = restarts_;
+  facts.warned = warned;
+  facts.at_time_limit = allocation::names_time_limit(finish.cause.detail);
+  const lifecycle::RequeueDecision decision = lifecycle::decide_requeue(options, finish.cause, facts);
+  if (decision.what.empty()) return;
+  state_ = {decision.ask, decision.what, {}};
+  hint_ = decision.hint;
+  finish_ = finish;
+}
+
+void Requeue::ask(const Plans& plans, std::int64_t began, JobFiles& files) {
+  if (!state_) return;
+  if (!state_->asked) return console::say_error(state_->what, hint_);
+  console::say(state_->what);
+  const allocation::Allocation& allocation = plans.node->allocation;
+  const auto words = lifecycle::requeue_command(allocation.scheduler.value, job_);
+  state_->refusal = run_program(words);
+  if (state_->refusal.empty()) return;
+  console::say_error(fmt::format("job {} is not requeued: {}", job_, state_->refusal),
+                     lifecycle::requeue_hint(allocation.scheduler.value));
+  write_report(*finish_, plans, began, *this, files);
+}
+
+using lifecycle::PendingWarning;
+
+WarnedWorkers::WarnedWorkers(boost::asio::io_context& context, const Plans& plans,
+                             workers::WorkerGroup& workers, Hooks hooks)
+    : plans_(plans), workers_(workers), hooks_(std::move(hooks)), timer_(context) {}
+
+void WarnedWorkers::begin(int signal) {
+  signal_ = signal;
+  pending_.begin(plans_.attempt->planned.size(), os::now());
+  look();
+}
+
+void WarnedWorkers::end() {
+  pending_.end();
+  timer_.cancel();
+}
+
+PendingWarning::Worker WarnedWorkers::state_of(std::size_t worker) const {
+  if (!hooks_.runs(worker)) return PendingWarning::Worker::gone;
+  const std::string path = fmt::format("/proc/{}/status", workers_.pid(worker));
+  const bool handles = lifecycle::handles_signal(os::try_read_file(path).value_or(""), signal_);
+  return handles ? PendingWarning::Worker::ready : PendingWarning::Worker::deaf;
+}
+
+void WarnedWorkers::look() {
+  const auto step = pending_.look([this](std::size_t worker) { return state_of(worker); }, os::now());
+  for (const std::size_t worker : step.send) {
+    workers_.signal(worker, signal_);
+    hooks_.sent(signal_);
+  }
+  if (!step.tell.empty()) tell_deaf(step.tell);
+  net::call_at(timer_, pending_.deadline(), [this] { look(); });
+}
+
+void WarnedWorkers::tell_deaf(const std::vector<std::size_t>& workers) const {
+  std::vector<int> ranks;
+  for (const std::size_t worker : workers) ranks.push_back(plans_.attempt->planned[worker].rank.value);
+  const std::string signal = options::signal_name(signal_);
+  console::say_notice(
+      fmt::format("{} on {} cannot be sent {}: {}", report::name_ranks(ranks), plans_.node->host, signal,
+                  ranks.size() == 1 ? "its main process does not handle it"
+                                    : "their main processes do not handle it"),
+      "set a handler in the training script, and start Python by exec in a shell script");
 }
 
 }  // namespace ddprun::agent

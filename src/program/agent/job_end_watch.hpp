@@ -1,16 +1,70 @@
-// Watch, beside the coordinator, for the scheduler's end of the job; has the workers warned of it in time.
+// Watch for the scheduler's end of the job: workers are warned in time, the job is requeued.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <vector>
 
+#include "agent/job_files.hpp"
 #include "agent/plans.hpp"
 #include "lifecycle/end_watch.hpp"
 #include "probes/child_query.hpp"
+#include "rendezvous/message.hpp"
+#include "report/report.hpp"
+#include "workers/worker_group.hpp"
 
 namespace ddprun::agent {
+
+// Request to the scheduler to run the job again (--requeue), by the agent that reports the job's end.
+class Requeue {
+ public:
+  // Decides before the report. `warned`: the workers had the signal of --signal-before-end.
+  void decide(const rendezvous::Finish& finish, const Plans& plans, bool warned);
+  // Returns what the report says of it; nullopt if nothing is to be done.
+  const std::optional<report::Requeuing>& state() const { return state_; }
+  int restarts() const { return restarts_; }  // number of times that the scheduler had started the job before
+  // Asks the scheduler once all is written, since it ends the job at once. Shows what it does; waits for the
+  // answer, ten seconds at most, and corrects the file of --report if it is a refusal.
+  void ask(const Plans& plans, std::int64_t began, JobFiles& files);
+
+ private:
+  std::optional<report::Requeuing> state_;
+  std::string hint_;
+  std::string job_;  // its name for the scheduler
+  int restarts_ = 0;
+  std::optional<rendezvous::Finish> finish_;
+};
+
+// Gives the signal of --signal-before-end to this host's workers.
+// Each main process gets it once, as soon as it handles it.
+class WarnedWorkers {
+ public:
+  struct Hooks {
+    std::function<bool(std::size_t worker)> runs;
+    std::function<void(int signal)> sent;  // to a worker
+  };
+  WarnedWorkers(boost::asio::io_context& context, const Plans& plans, workers::WorkerGroup& workers,
+                Hooks hooks);
+
+  void begin(int signal);  // begins with the workers of the current attempt
+  void end();              // ends with the attempt, or when it is stopped
+
+ private:
+  void look();
+  lifecycle::PendingWarning::Worker state_of(std::size_t worker) const;
+  void tell_deaf(const std::vector<std::size_t>& workers) const;
+
+  const Plans& plans_;
+  workers::WorkerGroup& workers_;
+  Hooks hooks_;
+  boost::asio::steady_timer timer_;
+  lifecycle::PendingWarning pending_;
+  int signal_ = 0;
+};
 
 class JobEndWatch {
  public:

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "agent/job_end_watch.hpp"
 #include "agent/job_files.hpp"
 #include "agent/plans.hpp"
-#include "agent/requeue.hpp"
 #include "facts/snapshot.hpp"
 #include "rendezvous/message.hpp"
 

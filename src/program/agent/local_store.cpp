@@ -12,7 +12,7 @@
 #include "net/connection.hpp"
 #include "net/timers.hpp"
 #include "peers/authenticators.hpp"
-#include "plan/store_relays.hpp"
+#include "plan/world_plan.hpp"
 #include "rendezvous/codec.hpp"
 
 namespace ddprun::agent {

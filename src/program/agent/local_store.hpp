@@ -19,7 +19,7 @@
 #include "agent/plans.hpp"
 #include "facts/snapshot.hpp"
 #include "net/agent_listener.hpp"
-#include "net/first_dial.hpp"
+#include "net/dial.hpp"
 #include "net/store_server.hpp"
 
 namespace ddprun::agent {

@@ -9,7 +9,7 @@
 #include "check/gpu_release.hpp"
 #include "check/record_fields.hpp"
 #include "console/log.hpp"
-#include "inspection/gpu_holders.hpp"
+#include "inspection/nvml_health.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "os/machine/usable_memory.hpp"

@@ -13,11 +13,10 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "copies/stage_digest.hpp"
 #include "copies/stage_folder.hpp"
 #include "copies/stage_reader.hpp"
 #include "copies/stage_writer.hpp"
-#include "event_loop/child_frames.hpp"
+#include "event_loop/waiting.hpp"
 #include "facts/memory_text.hpp"
 #include "net/staging/stage_client.hpp"
 #include "net/staging/stage_server.hpp"

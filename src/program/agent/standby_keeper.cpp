@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "console/log.hpp"
 #include "facts/memory_text.hpp"
-#include "inspection/worker_modules.hpp"
+#include "inspection/worker_questions.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "os/machine/usable_memory.hpp"

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "console/log.hpp"
 #include "os/files/slow_files.hpp"
-#include "os/process/ask_program.hpp"
+#include "os/process/child_call.hpp"
 #include "plan/worker_env.hpp"
 
 namespace ddprun::agent {

@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "command_line/arguments.hpp"
 #include "console/log.hpp"
-#include "net/lifeline_client.hpp"
+#include "net/lifeline_sockets.hpp"
 #include "os/atomic_file.hpp"
 #include "peers/authenticators.hpp"
 #include "plan/propose.hpp"

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
-#include "net/lifeline_client.hpp"
+#include "net/lifeline_sockets.hpp"
 #include "os/process/become.hpp"
 #include "peers/authenticators.hpp"
 

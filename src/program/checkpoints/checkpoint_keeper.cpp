@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "copies/checkpoint_folder.hpp"
-#include "event_loop/child_frames.hpp"
+#include "event_loop/waiting.hpp"
 #include "net/staging/sealed_door.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/private_files.hpp"
-#include "os/process/child_socket.hpp"
 #include "os/process/helper_child.hpp"
 #include "os/process/reaper.hpp"
+#include "os/process/serving_child.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::checkpoints {

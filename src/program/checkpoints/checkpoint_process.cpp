@@ -1,12 +1,18 @@
 #include "checkpoints/checkpoint_process.hpp"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <condition_variable>
+#include <cstring>
+#include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/error.hpp"
@@ -14,11 +20,14 @@
 #include "checkpoints/flush_folder.hpp"
 #include "checkpoints/local_parts.hpp"
 #include "checkpoints/other_parts.hpp"
-#include "checkpoints/worker_socket.hpp"
-#include "event_loop/child_frames.hpp"
+#include "event_loop/waiting.hpp"
+#include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/private_files.hpp"
+#include "os/process/serving_child.hpp"
 #include "os/read_file.hpp"
+#include "os/status_socket.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::checkpoints {
 
@@ -304,6 +313,59 @@ void describe_begin(rendezvous::Fields& fields, Begin& begin) {
 void run_checkpoint_process(const CheckpointSettings& settings, const std::string& secret, int socket,
                             int listener) {
   CheckpointProcess(settings, secret, socket, listener).run();
+}
+
+namespace {
+
+constexpr int k_backlog = 256, k_most_connections = 512;
+constexpr Milliseconds k_line_limit{10000}, k_accept_pause{100};
+
+// In its own thread, until the worker closes it or sends what is no line.
+void serve_connection(const os::Fd& connection, const Answer& answer) {
+  while (os::wait_until_ready(connection.get(), TimePoint::max())) {
+    const auto line = os::receive_line(connection.get(), os::now() + k_line_limit);
+    if (!line) return;
+    const std::string text = answer(&connection, &*line) + "\n";
+    if (!os::send_whole(connection.get(), text, {}, os::now() + k_line_limit)) return;
+  }
+}
+
+}  // namespace
+
+os::Fd listen_for_workers(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    throw Error(printable(path) + " is too long for a socket", "--checkpoint-folder has to be shorter");
+  std::memcpy(address.sun_path, path.data(), path.size());
+  os::Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ::unlink(path.c_str());
+  if (!listener || ::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener.get(), k_backlog) != 0)
+    throw os::system_failure("cannot listen at " + printable(path), errno);
+  return listener;
+}
+
+void serve_workers(const os::Fd& listener, const Answer& answer) {
+  static std::atomic<int> connections = 0;
+  while (true) {
+    auto connection = std::make_shared<os::Fd>(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!*connection) {
+      std::this_thread::sleep_for(k_accept_pause);
+      continue;
+    }
+    if (connections >= k_most_connections || !os::is_of_this_user(connection->get())) continue;
+    ++connections;
+    try {
+      std::thread([connection, &answer] {
+        serve_connection(*connection, answer);
+        answer(connection.get(), nullptr);
+        --connections;
+      }).detach();
+    } catch (const std::system_error&) {
+      --connections;
+    }
+  }
 }
 
 }  // namespace ddprun::checkpoints

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,10 +11,21 @@
 
 #include "base/json_text.hpp"
 #include "checkpoint/held.hpp"
+#include "os/fd.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/message_fields.hpp"
 
 namespace ddprun::checkpoints {
+
+// The socket by which workers ask for what their checkpoints need: a line a request, a line an answer.
+
+// Listens at a path, for this user. Throws Error.
+os::Fd listen_for_workers(const std::string& path);
+
+// Serves as long as the process lives, each connection in a thread. `answer` returns the answer to a line,
+// and is called without one when the connection has ended; `from` is the same for all lines of one.
+using Answer = std::function<std::string(const void* from, const std::string* line)>;
+[[noreturn]] void serve_workers(const os::Fd& listener, const Answer& answer);
 
 struct CheckpointSettings {
   std::uint64_t memory = 0;  // bytes for this agent's folder, replicas included; 0: off

@@ -16,7 +16,7 @@
 #include <tuple>
 #include <vector>
 
-#include "checkpoint/room.hpp"
+#include "checkpoint/register.hpp"
 #include "copies/checkpoint_folder.hpp"
 #include "net/staging/shard_server.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "command_line/option_table.hpp"
-#include "facts/option_texts.hpp"
+#include "facts/lined_json.hpp"
 #include "facts/snapshot.hpp"
 
 namespace ddprun::command_line {

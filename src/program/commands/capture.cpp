@@ -1,13 +1,11 @@
 #include "commands/capture.hpp"
 
 #include <fmt/format.h>
-
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "commands/write_file.hpp"
 #include "console/log.hpp"
 #include "console/print.hpp"
 #include "os/files/slow_files.hpp"
@@ -60,6 +58,11 @@ int write_capture(const facts::Snapshot& snapshot, const options::Options& optio
                                ? "no secrets were found"
                                : "removed the secrets in " + join(clean.removed_secrets, ", ")));
   return 0;
+}
+
+void write_file(const std::string& path, const std::string& text, const char* hint) {
+  const std::string why = os::replace_slow_file(path, text);
+  if (!why.empty()) throw Error(fmt::format("cannot write {}: {}", printable(path), why), hint);
 }
 
 }  // namespace ddprun::commands

@@ -1,7 +1,6 @@
 #include "commands/check.hpp"
 
 #include "check/record_fields.hpp"
-#include "commands/check_words.hpp"
 #include "os/process/become.hpp"
 
 namespace ddprun::commands {

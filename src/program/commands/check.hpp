@@ -3,10 +3,27 @@
 // and rank 0 prints what is wrong.
 #pragma once
 
+#include <nlohmann/json.hpp>
+#include <string>
+
 #include "facts/snapshot.hpp"
 #include "options/options.hpp"
 
 namespace ddprun::commands {
+
+// Words on the command line of a worker of --check.
+
+inline constexpr const char* k_check_node =
+    "--check-node";  // the worker's first argument; its second is text
+
+struct CheckWords {
+  bool json = false;
+  bool strict = false;
+  bool deep = false;
+  std::string log_folder;
+  std::string exclude_file;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckWords, json, strict, deep, log_folder, exclude_file)
 
 // Turns the options of the training into those of a check's own workers, if a check is wanted.
 void make_check_job(options::Options& options);

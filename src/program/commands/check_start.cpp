@@ -14,7 +14,7 @@
 #include "check/gpu_release.hpp"
 #include "check/record_fields.hpp"
 #include "console/log.hpp"
-#include "inspection/gpu_holders.hpp"
+#include "inspection/nvml_health.hpp"
 #include "os/clock.hpp"
 #include "os/process/child_call.hpp"
 #include "os/system_failure.hpp"

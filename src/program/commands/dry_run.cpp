@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "commands/write_file.hpp"
+#include "commands/capture.hpp"
 #include "console/log.hpp"
 #include "console/print.hpp"
 #include "plan/propose.hpp"

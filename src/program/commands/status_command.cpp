@@ -13,8 +13,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "commands/capture.hpp"
 #include "commands/stack_folder.hpp"
-#include "commands/write_file.hpp"
 #include "console/log.hpp"
 #include "console/print.hpp"
 #include "os/status_socket.hpp"

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "commands/write_file.hpp"
+#include "commands/capture.hpp"
 #include "events/timeline.hpp"
 #include "os/read_file.hpp"
 

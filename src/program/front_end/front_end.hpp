@@ -14,7 +14,7 @@
 #include "base/error.hpp"
 #include "event_loop/signal_watch.hpp"
 #include "front_end/remote_launcher_group.hpp"
-#include "net/lifeline_server.hpp"
+#include "net/lifeline_sockets.hpp"
 #include "os/files/rendezvous_file.hpp"
 #include "probes/grace_search.hpp"
 #include "selflaunch/remote_launcher.hpp"

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
-#include "net/authenticator.hpp"
+#include "net/authentication.hpp"
 #include "os/files/key_file.hpp"
 #include "os/files/rendezvous_file.hpp"
 #include "os/libraries/munge.hpp"

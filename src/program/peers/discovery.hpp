@@ -1,4 +1,4 @@
-// Discovery of the coordinator beside the addresses of the plan, for both sides.
+// Discovery of the coordinator beside the addresses of the plan, for both sides, and of the own addresses.
 // The ways are the launcher's key-value space and the rendezvous file.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "facts/snapshot.hpp"
 #include "net/member_service.hpp"
@@ -16,6 +17,16 @@
 #include "plan/node_proposal.hpp"
 
 namespace ddprun::peers {
+
+// Numeric addresses by which other hosts may reach this one.
+
+// Returns the addresses without loopback and link-local ones. IPv4 before IPv6: torch tries and complains
+// about IPv6 first where only IPv4 works.
+std::vector<std::string> crossing_addresses(const std::vector<facts::InterfaceAddress>& all);
+
+// Settles --local-addr as the address that is meant on this host, which may need the name service. Throws
+// UsageError if it is none of this host's.
+void settle_local_address(plan::NodeProposal& node, const facts::Snapshot& snapshot);
 
 class CoordinatorDiscovery {
  public:

@@ -10,7 +10,7 @@
 #include "base/duration.hpp"
 #include "net/whole_answer.hpp"
 #include "os/fd.hpp"
-#include "os/process/answering_child.hpp"
+#include "os/process/helper_child.hpp"
 
 namespace ddprun::probes {
 

@@ -4,7 +4,7 @@
 
 #include "base/text.hpp"
 #include "check/record_fields.hpp"
-#include "os/process/ask_program.hpp"
+#include "os/process/child_call.hpp"
 #include "plan/worker_command.hpp"
 #include "probes/deep_check_script.hpp"
 

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <utility>
 
-#include "allocation/schedulers/job_time.hpp"
+#include "allocation/schedulers/job_end.hpp"
 #include "base/error.hpp"
 #include "facts/schedulers.hpp"
-#include "os/process/ask_program.hpp"
+#include "os/process/child_call.hpp"
 
 namespace ddprun::probes {
 

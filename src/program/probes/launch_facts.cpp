@@ -1,7 +1,6 @@
 #include "probes/launch_facts.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <ctime>
 
@@ -9,7 +8,7 @@
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/schedulers/job_end.hpp"
 #include "allocation/schedulers/slurm_place.hpp"
-#include "allocation/schedulers/slurm_tasks.hpp"
+#include "allocation/schedulers/slurm_step.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "lifecycle/store_use.hpp"
@@ -17,11 +16,13 @@
 #include "os/libraries/key_value_space.hpp"
 #include "os/libraries/pmix_client.hpp"
 #include "os/libraries/slurm_api.hpp"
+#include "os/machine/capture_processors.hpp"
 #include "os/machine/capture_python.hpp"
-#include "os/process/ask_program.hpp"
 #include "os/process/child_call.hpp"
 #include "placement/devices.hpp"
+#include "plan/bind_workers.hpp"
 #include "plan/network_order.hpp"
+#include "plan/propose.hpp"
 #include "plan/worker_count.hpp"
 
 namespace ddprun::probes {
@@ -172,6 +173,20 @@ std::optional<allocation::Notice> find_job_without_variables(const facts::Snapsh
           snapshot.host.name, *job),
       fmt::format("to use all nodes of the job: srun --jobid={} --overlap --ntasks-per-node=1 ddprun ...",
                   *job)};
+}
+
+plan::NodeProposal keep_to_granted_cpus(plan::NodeProposal node, facts::Snapshot& snapshot,
+                                        os::CoreClaims& claims) {
+  const plan::GrantedCores granted = plan::find_granted_cores(node, snapshot);
+  if (granted.count == 0) return node;
+  const std::vector<int> cpus = claims.claim(granted.cores, granted.count);
+  if (cpus.empty() || !os::keep_to_cpus(cpus)) {
+    node.notices.push_back(plan::describe_held_cores(node.host, granted));
+    return node;
+  }
+  snapshot.host.allowed_cpus = cpus;
+  snapshot.host.allowed_cores = granted.count;
+  return plan::propose(snapshot, node.options, node.allocation);
 }
 
 }  // namespace ddprun::probes

@@ -1,4 +1,4 @@
-// Facts that no variable shows, but the library of a launcher or a scheduler does.
+// Facts that no variable shows, but the library of a launcher or a scheduler does, or the cores granted.
 // Each call runs in a child with a time limit: these libraries wait, and end the process they are in.
 #pragma once
 
@@ -7,12 +7,21 @@
 #include <string>
 
 #include "allocation/allocation.hpp"
-#include "allocation/schedulers/job_time.hpp"
+#include "allocation/schedulers/job_end.hpp"
 #include "facts/python_facts.hpp"
 #include "facts/snapshot.hpp"
+#include "os/core_claims.hpp"
 #include "plan/node_proposal.hpp"
 
 namespace ddprun::probes {
+
+// Restriction of this process to as many cores as its job was granted, where the scheduler leaves that to it.
+// They are others than those of other ddprun processes here.
+
+// Returns the plan for the cores that were had: `plan` itself if there is nothing to follow. The claims have
+// to outlive the workers.
+plan::NodeProposal keep_to_granted_cpus(plan::NodeProposal node, facts::Snapshot& snapshot,
+                                        os::CoreClaims& claims);
 
 // Asks PRRTE and other PMIx servers, which give a process its rank alone. Their answers become variables with
 // the names of PMIx' attributes: PMIX_JOB_SIZE, PMIX_NUM_NODES, PMIX_LOCAL_RANK, PMIX_LOCAL_SIZE. Asks

@@ -13,7 +13,6 @@
 #include "check/record_fields.hpp"
 #include "facts/program.hpp"
 #include "inspection/host_condition.hpp"
-#include "inspection/kernel_log.hpp"
 #include "inspection/nvml_health.hpp"
 #include "net/name_lookup.hpp"
 #include "os/clock.hpp"

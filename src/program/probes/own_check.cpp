@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/json_text.hpp"
-#include "os/process/ask_program.hpp"
+#include "os/process/child_call.hpp"
 #include "plan/worker_env.hpp"
 #include "report/report.hpp"
 

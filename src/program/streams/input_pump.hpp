@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <string>
 
-#include "os/terminal/terminal_input.hpp"
+#include "os/terminal/terminal.hpp"
 
 namespace ddprun::streams {
 

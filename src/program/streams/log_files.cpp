@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "console/log.hpp"
 #include "event_loop/waiting.hpp"
-#include "logs/shared_index.hpp"
+#include "logs/log_writer.hpp"
 #include "os/descriptors.hpp"
 #include "os/files/slow_files.hpp"
 #include "os/libraries/zstd.hpp"

@@ -16,12 +16,11 @@
 #include <vector>
 
 #include "logs/log_writer.hpp"
-#include "output/log_index.hpp"
 #include "output/log_layout.hpp"
 #include "output/routes.hpp"
 #include "plan/launch_plan.hpp"
 #include "plan/world_plan.hpp"
-#include "streams/file_copy.hpp"
+#include "streams/named_file.hpp"
 
 namespace ddprun::streams {
 

@@ -10,7 +10,7 @@
 #include "allocation/detection/started.hpp"
 #include "console/log.hpp"
 #include "event_loop/waiting.hpp"
-#include "net/first_dial.hpp"
+#include "net/dial.hpp"
 #include "net/sealed_stream.hpp"
 #include "os/descriptors.hpp"
 #include "peers/authenticators.hpp"

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "options/slow_options.hpp"
+#include "options/hang_options.hpp"
 #include "plan/world_plan.hpp"
 #include "probes/child_query.hpp"
 #include "rendezvous/message.hpp"

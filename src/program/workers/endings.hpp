@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/duration.hpp"
-#include "inspection/kernel_log.hpp"
+#include "inspection/host_condition.hpp"
 #include "os/process/oom_watch.hpp"
 #include "plan/launch_plan.hpp"
 #include "report/killed_ranks.hpp"

@@ -1,4 +1,4 @@
-// Python module that shows where a worker is (inspection/ddprun_inspection.py).
+// Python module that shows where a worker is (workers/inspection/ddprun_inspection.py).
 // torch's import finds it on PYTHONPATH by its entry point of the group torch.backends.
 #pragma once
 

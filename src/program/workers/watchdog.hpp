@@ -10,7 +10,7 @@
 #include <string>
 
 #include "lifecycle/watchdog_timers.hpp"
-#include "os/named_pipe.hpp"
+#include "os/private_files.hpp"
 
 namespace ddprun::workers {
 

@@ -20,7 +20,7 @@
 #include "facts/snapshot.hpp"
 #include "facts/stuck_process.hpp"
 #include "inspection/node_usage.hpp"
-#include "lifecycle/repeated_signals.hpp"
+#include "lifecycle/signal_ledger.hpp"
 #include "os/files/rendezvous_file.hpp"
 #include "os/files/temp_dir.hpp"
 #include "os/process/child.hpp"

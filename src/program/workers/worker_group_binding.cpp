@@ -10,7 +10,7 @@
 #include "console/log.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
-#include "os/machine/own_cpus.hpp"
+#include "os/machine/capture_processors.hpp"
 #include "os/system_failure.hpp"
 #include "workers/worker_group.hpp"
 

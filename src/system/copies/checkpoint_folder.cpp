@@ -14,7 +14,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "copies/stage_digest.hpp"
 #include "copies/stage_folder.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"

@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sodium.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
 #include <array>
 #include <cerrno>
 
@@ -135,6 +135,29 @@ void sweep_stage_folders(const std::string& user_folder, const std::string& copy
     const bool of_use = name == copy || (!all_kept && !name.starts_with(same_source));
     if (!kept || !of_use) os::remove_below(path, true);
   }
+}
+
+struct StageDigest::State {
+  crypto_generichash_state hash;
+};
+
+StageDigest::StageDigest() : state_(std::make_unique<State>()) {
+  crypto_generichash_init(&state_->hash, nullptr, 0, crypto_generichash_BYTES);
+}
+
+StageDigest::~StageDigest() = default;
+
+void StageDigest::add(std::string_view bytes) {
+  crypto_generichash_update(&state_->hash, reinterpret_cast<const unsigned char*>(bytes.data()),
+                            bytes.size());
+}
+
+std::string StageDigest::text() {
+  std::array<unsigned char, crypto_generichash_BYTES> digest{};
+  crypto_generichash_final(&state_->hash, digest.data(), digest.size());
+  std::string text;
+  for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
+  return text;
 }
 
 }  // namespace ddprun::copies

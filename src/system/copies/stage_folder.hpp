@@ -5,6 +5,7 @@
 // it, and a folder that none could remove is free for the next ddprun to remove.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,22 @@
 #include "staging/place.hpp"
 
 namespace ddprun::copies {
+
+// The hash (BLAKE2b, 256 bits) by which copies of --stage are known and checked.
+class StageDigest {
+ public:
+  StageDigest();
+  StageDigest(const StageDigest&) = delete;
+  StageDigest& operator=(const StageDigest&) = delete;
+  ~StageDigest();
+
+  void add(std::string_view bytes);
+  std::string text();  // 64 hexadecimal digits, of all that was added; once
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 class StageFolder {
  public:

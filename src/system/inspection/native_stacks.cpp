@@ -26,7 +26,6 @@
 #include "os/process/become.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/spawn.hpp"
-#include "os/process/stuck_process.hpp"
 #include "os/read_file.hpp"
 #include "status/native_stack.hpp"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/duration.hpp"
-#include "status/collected.hpp"
 #include "status/job_status.hpp"
+#include "status/json_values.hpp"
 
 namespace ddprun::inspection {
 

@@ -12,9 +12,9 @@
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/libraries/nvml.hpp"
-#include "os/process/process_usage.hpp"
+#include "os/process/process_table.hpp"
 #include "os/system_failure.hpp"
-#include "status/stack_record.hpp"
+#include "status/moment.hpp"
 
 namespace ddprun::inspection {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "inspection/worker_inspection.hpp"
-#include "os/process/answering_child.hpp"
+#include "os/process/helper_child.hpp"
 #include "status/job_status.hpp"
 #include "status/moment.hpp"
 

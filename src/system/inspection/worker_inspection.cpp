@@ -15,7 +15,6 @@
 #include "os/clock.hpp"
 #include "os/machine/capture_network.hpp"
 #include "os/process/process_table.hpp"
-#include "os/process/stuck_process.hpp"
 #include "os/read_file.hpp"
 #include "status/flight_record.hpp"
 #include "status/module_answer.hpp"
@@ -73,8 +72,8 @@ void dump_by_signal(std::vector<Dump> dumps) {
 std::string describe_process(const status::WorkerStatus& worker) {
   const facts::StuckProcess process = os::capture_stuck_process(worker.pid);
   const std::string where = process.wait_channel.empty() ? "" : " in " + process.wait_channel;
-  // An agent may trace its worker itself, to hold signals (os/process/held_signals.hpp): then T is shown as
-  // t.
+  // An agent may trace its worker itself, to hold signals (os/process/blocked_signals.hpp): then T is shown
+  // as t.
   const auto entry = os::capture_process(worker.pid);
   const bool by_agent = entry && process.tracer == entry->parent;
   if (process.tracer != 0 && !by_agent)

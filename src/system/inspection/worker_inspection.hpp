@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "status/collected.hpp"
 #include "status/job_status.hpp"
+#include "status/json_values.hpp"
 
 namespace ddprun::inspection {
 

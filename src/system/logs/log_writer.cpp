@@ -1,13 +1,14 @@
 #include "logs/log_writer.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <utility>
 #include <vector>
@@ -15,11 +16,14 @@
 #include "base/text.hpp"
 #include "logs/log_compressor.hpp"
 #include "logs/log_file.hpp"
+#include "os/atomic_file.hpp"
 #include "os/descriptors.hpp"
 #include "os/files/slow_files.hpp"
-#include "os/process/child_socket.hpp"
 #include "os/process/helper_child.hpp"
+#include "os/process/serving_child.hpp"
+#include "os/read_file.hpp"
 #include "os/system_failure.hpp"
+#include "output/log_layout.hpp"
 
 namespace ddprun::logs {
 
@@ -190,6 +194,45 @@ std::optional<LogWriter::News> LogWriter::news() {
   if (length == static_cast<ssize_t>(sizeof news)) return news;
   if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR)) left_ = true;
   return std::nullopt;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t k_limit = std::size_t{64} << 20;
+constexpr int k_rounds = 10;
+
+std::vector<std::string> read_parts(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".json") names.push_back(entry.path().string());
+  }
+  std::sort(names.begin(), names.end());
+  std::vector<std::string> parts;
+  for (const std::string& name : names) parts.push_back(os::try_read_file(name, k_limit).value_or(""));
+  return parts;
+}
+
+}  // namespace
+
+void write_index(const std::string& run_folder, int first_rank, const std::string& launch_id,
+                 const std::string& part) {
+  const std::string folder = run_folder + "/.index";
+  const std::string index = run_folder + "/index.json";
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
+  os::write_file(fmt::format("{}/rank-{:05}.json", folder, first_rank), part);
+  if (first_rank != 0 && !output::is_index_of(launch_id, os::try_read_file(index, k_limit).value_or("")))
+    return;
+  std::vector<std::string> seen;
+  for (int round = 0; round < k_rounds; ++round) {
+    std::vector<std::string> parts = read_parts(folder);
+    if (round > 0 && parts == seen) return;
+    os::write_file(index, output::merge_index_parts(launch_id, parts));
+    seen = std::move(parts);
+  }
 }
 
 }  // namespace ddprun::logs

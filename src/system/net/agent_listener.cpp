@@ -9,7 +9,7 @@
 #include <cerrno>
 
 #include "base/text.hpp"
-#include "net/authenticator.hpp"
+#include "net/authentication.hpp"
 #include "net/timers.hpp"
 
 namespace ddprun::net {

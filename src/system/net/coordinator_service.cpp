@@ -9,7 +9,6 @@
 #include "base/overloaded.hpp"
 #include "base/text.hpp"
 #include "net/agent_listener.hpp"
-#include "net/closable.hpp"
 #include "net/connection.hpp"
 #include "net/timers.hpp"
 

@@ -9,8 +9,7 @@
 
 #include "base/overloaded.hpp"
 #include "base/text.hpp"
-#include "net/authenticator.hpp"
-#include "net/closable.hpp"
+#include "net/authentication.hpp"
 #include "net/connection.hpp"
 #include "net/coordinator_silence.hpp"
 #include "net/sealed_stream.hpp"

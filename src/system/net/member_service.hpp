@@ -10,7 +10,7 @@
 #include "base/duration.hpp"
 #include "net/agent_link.hpp"
 #include "net/dial.hpp"
-#include "net/name_query.hpp"
+#include "net/name_lookup.hpp"
 #include "rendezvous/connection_end.hpp"
 #include "rendezvous/handshake.hpp"
 #include "rendezvous/membership/member_join.hpp"

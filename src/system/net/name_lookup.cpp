@@ -3,21 +3,20 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
-
 #include <array>
 #include <cstdlib>
+#include <utility>
 
 #include "allocation/hostlist.hpp"
 #include "allocation/schedulers/shown_fields.hpp"
 #include "base/text.hpp"
-#include "os/process/ask_program.hpp"
 #include "os/process/child_call.hpp"
 
 namespace ddprun::net {
 
 namespace {
 
-constexpr const char* k_error = "error: ";
+constexpr std::string_view k_error = "error: ";
 
 std::string resolve(const std::string& name) {
   addrinfo wanted{};
@@ -25,8 +24,8 @@ std::string resolve(const std::string& name) {
   addrinfo* found = nullptr;
   const int result = ::getaddrinfo(name.c_str(), nullptr, &wanted, &found);
   if (result == EAI_NONAME || result == EAI_NODATA)
-    return k_error + std::string("the name does not resolve on this host\n");
-  if (result == EAI_AGAIN) return k_error + std::string("the name service does not answer\n");
+    return fmt::format("{}the name does not resolve on this host\n", k_error);
+  if (result == EAI_AGAIN) return fmt::format("{}the name service does not answer\n", k_error);
   if (result != 0) return fmt::format("{}{}\n", k_error, ::gai_strerror(result));
   std::string lines;
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
@@ -54,7 +53,7 @@ std::string look_up(const std::string& name) {
   std::string found = resolve(name);
   if (!found.starts_with(k_error)) return found;
   const std::string address = ask_slurm_for_address(name);
-  const std::string by_slurm = address.empty() ? k_error : resolve(address);
+  const std::string by_slurm = address.empty() ? std::string(k_error) : resolve(address);
   return by_slurm.starts_with(k_error) ? found : by_slurm;
 }
 
@@ -85,5 +84,33 @@ std::optional<bool> has_name(const std::string& address, Milliseconds limit) {
 
 NameLookupChild::NameLookupChild(const std::string& name)
     : child_([&name] { return look_up(name); }, "look up the host name " + name) {}
+
+namespace {
+
+constexpr std::size_t k_max_answer = 4096;
+
+void tell(const std::string& answer, const OnAddresses& on_addresses) {
+  if (answer.starts_with(k_error))
+    return on_addresses({}, printable(trim(std::string_view(answer).substr(k_error.size()))));
+  std::vector<std::string> addresses = split_words(answer);
+  const bool none = addresses.empty();
+  on_addresses(std::move(addresses), none ? "the name service gave no address" : "");
+}
+
+}  // namespace
+
+std::shared_ptr<WholeAnswer> query_name(boost::asio::io_context& context, NameLookup lookup,
+                                        Milliseconds limit, OnAddresses on_addresses) {
+  const int descriptor = lookup.descriptor;
+  auto query = std::make_shared<WholeAnswer>(
+      context, descriptor, k_max_answer, limit,
+      [lookup = std::move(lookup), limit, on_addresses = std::move(on_addresses)](const std::string& answer,
+                                                                                  bool timed_out) {
+        if (!timed_out) return tell(answer, on_addresses);
+        on_addresses({}, fmt::format("no answer from the name service within {}", describe_duration(limit)));
+      });
+  query->start();
+  return query;
+}
 
 }  // namespace ddprun::net

@@ -1,11 +1,31 @@
-// Folders and files for this user alone, whatever the umask is.
+// Folders, files and named pipes for this user alone, whatever the umask is.
 #pragma once
 
 #include <sys/stat.h>
-
 #include <string>
 
+#include "os/fd.hpp"
+
 namespace ddprun::os {
+
+// A named pipe that others write requests into.
+class NamedPipe {
+ public:
+  // Makes it, for this user only; one that an earlier run left there is replaced. Throws Error when there is
+  // something else at `path`, or it cannot be made.
+  explicit NamedPipe(std::string path);
+  ~NamedPipe();  // removes it
+  NamedPipe(const NamedPipe&) = delete;
+  NamedPipe& operator=(const NamedPipe&) = delete;
+
+  const std::string& path() const { return path_; }
+  // Returns the reading end, which does not block and has no end: this process holds a writer too.
+  int descriptor() const { return descriptor_.get(); }
+
+ private:
+  std::string path_;
+  Fd descriptor_;
+};
 
 // Makes it; 0, else errno, EEXIST where something of that name is there.
 int make_private_folder(const std::string& path);

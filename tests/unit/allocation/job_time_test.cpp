@@ -1,4 +1,4 @@
-#include "allocation/schedulers/job_time.hpp"
+#include "allocation/schedulers/job_end.hpp"
 
 #include <filesystem>
 #include <fstream>

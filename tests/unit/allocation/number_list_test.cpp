@@ -1,4 +1,4 @@
-#include "allocation/number_list.hpp"
+#include "allocation/hostlist.hpp"
 
 #include "base/error.hpp"
 #include "catch.hpp"

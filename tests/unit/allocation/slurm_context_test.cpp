@@ -1,4 +1,4 @@
-#include "allocation/schedulers/slurm_context.hpp"
+#include "allocation/schedulers/slurm_facts.hpp"
 
 #include "allocation/schedulers/slurm_step.hpp"
 #include "catch.hpp"

@@ -1,4 +1,4 @@
-#include "checkpoint/neighbours.hpp"
+#include "checkpoint/register.hpp"
 
 #include <set>
 

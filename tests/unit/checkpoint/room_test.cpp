@@ -1,4 +1,4 @@
-#include "checkpoint/room.hpp"
+#include "checkpoint/register.hpp"
 
 #include "catch.hpp"
 

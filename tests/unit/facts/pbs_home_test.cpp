@@ -1,4 +1,4 @@
-#include "facts/pbs_home.hpp"
+#include "facts/site_folders.hpp"
 
 #include "catch.hpp"
 

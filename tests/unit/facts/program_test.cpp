@@ -1,7 +1,7 @@
 #include "facts/program.hpp"
 
 #include "catch.hpp"
-#include "facts/own_python.hpp"
+#include "facts/python_facts.hpp"
 
 using namespace ddprun;
 using namespace ddprun::facts;

@@ -1,4 +1,4 @@
-#include "facts/stopped_process.hpp"
+#include "facts/stuck_process.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "lifecycle/pending_warning.hpp"
+#include "lifecycle/end_watch.hpp"
 
 #include <csignal>
 

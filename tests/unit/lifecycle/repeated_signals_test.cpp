@@ -1,4 +1,4 @@
-#include "lifecycle/repeated_signals.hpp"
+#include "lifecycle/signal_ledger.hpp"
 
 #include <csignal>
 

@@ -1,4 +1,4 @@
-#include "options/slow_options.hpp"
+#include "options/hang_options.hpp"
 
 #include "catch.hpp"
 

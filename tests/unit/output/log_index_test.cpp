@@ -1,4 +1,4 @@
-#include "output/log_index.hpp"
+#include "output/log_layout.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "output/stream_choice.hpp"
+#include "output/output_options.hpp"
 
 #include "catch.hpp"
 #include "error_text.hpp"

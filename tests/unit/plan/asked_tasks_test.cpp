@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "allocation/schedulers/slurm_tasks.hpp"
+#include "allocation/schedulers/slurm_step.hpp"
 #include "allocation_cases.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"

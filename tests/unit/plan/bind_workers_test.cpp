@@ -4,7 +4,7 @@
 #include "catch.hpp"
 #include "facts/proc_text.hpp"
 #include "node_builder.hpp"
-#include "plan/device_sharing.hpp"
+#include "plan/gpu_count.hpp"
 #include "plan_node.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "plan/device_sharing.hpp"
+#include "plan/gpu_count.hpp"
 
 #include "catch.hpp"
 

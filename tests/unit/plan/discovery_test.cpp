@@ -1,4 +1,4 @@
-#include "plan/discovery.hpp"
+#include "plan/rendezvous_plan.hpp"
 
 #include "catch.hpp"
 #include "error_text.hpp"

@@ -1,4 +1,4 @@
-#include "plan/follow_binding.hpp"
+#include "plan/bind_workers.hpp"
 
 #include "catch.hpp"
 #include "plan_node.hpp"

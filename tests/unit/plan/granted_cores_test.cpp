@@ -1,4 +1,4 @@
-#include "plan/granted_cores.hpp"
+#include "plan/bind_workers.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "plan/local_address.hpp"
+#include "plan/master_variables.hpp"
 
 #include "base/error.hpp"
 #include "catch.hpp"

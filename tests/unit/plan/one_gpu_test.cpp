@@ -1,7 +1,7 @@
 // --gpus-per-worker 1.
 #include "catch.hpp"
 #include "error_text.hpp"
-#include "plan/expected_assignment.hpp"
+#include "plan/finalise.hpp"
 #include "plan/launch_plan.hpp"
 #include "plan_node.hpp"
 

@@ -1,4 +1,4 @@
-#include "plan/open_mpi_settings.hpp"
+#include "plan/worker_env.hpp"
 
 #include "catch.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "catch.hpp"
 #include "error_text.hpp"
-#include "plan/expected_assignment.hpp"
+#include "plan/finalise.hpp"
 #include "plan_node.hpp"
 
 using namespace ddprun;

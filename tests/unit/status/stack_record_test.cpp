@@ -1,4 +1,4 @@
-#include "status/stack_record.hpp"
+#include "status/moment.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "status/worker_signs.hpp"
+#include "status/hang_watch.hpp"
 
 #include <sstream>
 #include <string>

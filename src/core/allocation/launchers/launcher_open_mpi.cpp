@@ -1,8 +1,8 @@
 // mpirun of Open MPI 4 (ORTE) and 5 (PRRTE with the same OMPI_COMM_WORLD_ names; the OMPI_MCA_orte_ ones are
 // gone). OMPI_COMM_WORLD_NODE_RANK is a rank within the node and no number of a node. mpirun itself is the
 // daemon of its own host, whose processes do not get OMPI_MCA_orte_node_regex.
+#include "allocation/hostlist.hpp"
 #include "allocation/launchers/launcher_rows.hpp"
-#include "allocation/node_regex.hpp"
 #include "base/text.hpp"
 
 namespace ddprun::allocation::launcher_rows {

@@ -1,4 +1,4 @@
-// Reason why a scheduler ends a job, from what its own program shows of the job at that moment.
+// When a scheduler ends a job, and why it has, from what its own program shows of the job.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "allocation/allocation.hpp"
+#include "base/duration.hpp"
+#include "base/sourced.hpp"
+#include "facts/schedulers.hpp"
 
 namespace ddprun::allocation {
 
@@ -28,5 +32,51 @@ std::string describe_end_of_pbs_job(std::string_view shown, const Allocation& al
 
 // Reports whether a description says that the job was at its time limit.
 bool names_time_limit(std::string_view description);
+
+// Remaining time, restarts and grace of a job, from what the scheduler's own programs show.
+// The grace is the time between the scheduler's SIGTERM and its SIGKILL.
+
+// The command line that shows how long the job may still run; empty where there is none:
+//   Slurm  squeue -h -j 29 -o "%A %i %L"  "29 29 23:59:30", "30 29_3 1-02:00:00", "31 30+1 UNLIMITED": all
+//   elements of an array, all components of a heterogeneous job
+//   PBS    qstat -f 29.ctl              stime and Resource_List.walltime
+//   LSF    bjobs -noheader -o time_left 29   "23:59 L": L and X are limits, E is an estimate (documented
+//   only) Flux   flux job timeleft fABC       seconds, UINT_MAX without a limit (documented only)
+std::vector<std::string> time_question(const Allocation& allocation);
+
+// In seconds, from what that printed; nothing without a limit, and where it says something else. Of a
+// heterogeneous job's components the first to end counts.
+std::optional<std::int64_t> parse_time_left(const Allocation& allocation, std::string_view shown,
+                                            const AgeOfDate& age_of);
+
+// Bytes of what these programs print: all elements of an array.
+inline constexpr std::size_t k_most_shown = std::size_t{16} << 20;
+
+// The command line that shows the job: scontrol show job 29, qstat -f 29.ctl; empty where there is none.
+std::vector<std::string> job_question(const Allocation& allocation);
+
+struct ShownJob {
+  std::string name;             // name of the job alone, for the scheduler's programs: "29_3" of the array 29
+  std::optional<int> restarts;  // number of times that the scheduler had started it before
+};
+
+// Parses what that printed: Slurm's Restarts, and one less than PBS' run_count. Returns nothing if Slurm
+// shows no such job.
+std::optional<ShownJob> parse_shown_job(const Allocation& allocation, std::string_view shown);
+
+// Among the files of a snapshot: the lines of `scontrol show config` that count here.
+inline constexpr std::string_view k_slurm_config = "scontrol show config";
+
+// Returns the time from SIGTERM to SIGKILL at the time limit. `slurm_config`: what `scontrol show config`
+// shows, or nothing; else the schedulers' defaults. No origin: not known.
+Sourced<Milliseconds> end_grace(facts::Scheduler scheduler, std::string_view slurm_config);
+
+// The command line that shows how a job that is signalled will end; empty where there is none.
+std::vector<std::string> grace_question(facts::Scheduler scheduler, const std::string& job);
+
+// Returns the time that the workers may take to stop, from the signal to a moment before Slurm kills them.
+// `job`: what `scontrol show job` shows, of a job that is being preempted or is over; nothing is known of
+// another job, or of a step that was signalled. `config`: as end_grace()'s.
+std::optional<Milliseconds> parse_stop_grace(std::string_view job, std::string_view config);
 
 }  // namespace ddprun::allocation

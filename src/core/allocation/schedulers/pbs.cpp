@@ -11,8 +11,8 @@
 #include "allocation/variables.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "facts/pbs_home.hpp"
 #include "facts/proc_text.hpp"
+#include "facts/site_folders.hpp"
 
 namespace ddprun::allocation {
 

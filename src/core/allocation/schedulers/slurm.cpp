@@ -4,7 +4,8 @@
 
 #include "allocation/hostlist.hpp"
 #include "allocation/manual.hpp"
-#include "allocation/schedulers/slurm_in_step.hpp"
+#include "allocation/schedulers/slurm_facts.hpp"
+#include "allocation/schedulers/slurm_step.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 

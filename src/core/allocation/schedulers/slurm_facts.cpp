@@ -1,15 +1,16 @@
 #include "allocation/schedulers/slurm_facts.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 #include "allocation/hostlist.hpp"
 #include "allocation/manual.hpp"
-#include "allocation/number_list.hpp"
 #include "base/duration.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace ddprun::allocation {
 
@@ -161,6 +162,188 @@ Allocation follow_foreign_place(const SlurmFacts& facts, const LaunchPlace& plac
   job.own = find_own_node(facts);
   if (facts.options.standalone) return stand_alone(job, facts.snapshot, facts.options, "--standalone");
   return follow_launcher(job, place, facts.snapshot, facts.options);
+}
+
+namespace {
+
+constexpr std::int64_t k_max_job_id = std::numeric_limits<std::uint32_t>::max();
+constexpr std::int64_t k_first_special_step = 0xfffffff0;  // SLURM_MAX_NORMAL_STEP_ID of slurm.h
+constexpr std::int64_t k_interactive_step = 0xfffffffa;    // SLURM_INTERACTIVE_STEP
+constexpr int k_max_components = 1024;
+
+// Returns SLURM_STEP_ID, negative numbers as the unsigned 32-bit ones they are: Slurm 26.05 prints -5 for a
+// batch script where others print nothing or 4294967291.
+std::optional<std::int64_t> find_step_id(const Variables& variables) {
+  const char* name = variables.has("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID";
+  const auto id = variables.number(name, -16, k_max_job_id);
+  if (!id) return std::nullopt;
+  return id->value < 0 ? id->value + k_max_job_id + 1 : id->value;
+}
+
+std::string describe(const SlurmPlace& place) {
+  return fmt::format("job {} (found \"{}\")", place.job, place.origin);
+}
+
+// Returns a component's variable, which sbatch and salloc number by HET_GROUP, srun a : b (seen of 22.05) by
+// PACK_GROUP, the name of before 20.02.
+std::optional<Sourced<std::string>> of_component(const Variables& variables, const char* name,
+                                                 int component) {
+  const auto group = [&](const char* word) { return fmt::format("{}_{}_GROUP_{}", name, word, component); };
+  return variables.text(group("HET"), group("PACK"));
+}
+
+bool belongs_to_job(const Variables& variables, const SlurmJob& job, std::int64_t number) {
+  const std::string text = std::to_string(number);
+  if (job.id.value == text) return true;
+  for (int i = 0; job.components > 1 && i < job.components; ++i) {
+    const auto component = of_component(variables, "SLURM_JOB_ID", i);
+    if (component && component->value == text) return true;
+  }
+  return false;
+}
+
+void read_components(const Variables& variables, SlurmJob& job) {
+  std::size_t count = 0;
+  for (int i = 0; i < job.components; ++i) {
+    const auto list = of_component(variables, "SLURM_JOB_NODELIST", i);
+    if (!list) continue;
+    count += count_hostlist(list->value, list->origin);
+    if (count > k_max_hosts)
+      throw Error(fmt::format("the components of job {} have more than {} hosts", job.id.value, k_max_hosts));
+  }
+  for (int i = 0; i < job.components; ++i) {
+    const auto list = of_component(variables, "SLURM_JOB_NODELIST", i);
+    if (!list) continue;
+    for (std::string& host : expand_hostlist(list->value, list->origin)) job.hosts.push_back(std::move(host));
+  }
+  if (!job.hosts.empty()) job.hosts_origin = "SLURM_JOB_NODELIST_HET_GROUP_*";
+}
+
+bool step_fits_job(const Variables& variables, const SlurmJob& job) {
+  const auto list = variables.text("SLURM_STEP_NODELIST");
+  if (job.components > 1 || job.hosts.empty() || !list) return true;
+  std::vector<std::string> known = job.hosts;
+  std::sort(known.begin(), known.end());
+  const auto step = expand_hostlist(list->value, list->origin);
+  return std::all_of(step.begin(), step.end(), [&](const std::string& host) {
+    return std::binary_search(known.begin(), known.end(), host);
+  });
+}
+
+bool has_batch_marks(const Variables& variables) {
+  const auto environment = variables.text("ENVIRONMENT");
+  return environment && environment->value == "BATCH";
+}
+
+// Checks that the step's variables are there and of that step, if the kernel shows a task of srun.
+void check_step_place(const SlurmPlace& place, std::optional<std::int64_t> step) {
+  const std::string found = fmt::format("this process runs in step {} of {}", place.step, describe(place));
+  if (!step) {
+    throw Error(found + ", but no SLURM_STEP_ID is set",
+                "pass srun's variables on to ddprun: something between srun and ddprun clears them");
+  }
+  if (*step != place.step) {
+    throw Error(fmt::format("SLURM_STEP_ID={} belongs to another step: {}", *step, found),
+                "start ddprun directly with srun, without changing its variables");
+  }
+}
+
+// Decides the context by the variables alone, if there is no other evidence.
+SlurmContext decide_from_variables(const Variables& variables, const SlurmJob& job,
+                                   std::optional<std::int64_t> step) {
+  const bool list = variables.has("SLURM_STEP_NODELIST");
+  const SlurmContext outside =
+      has_batch_marks(variables) || variables.has("SLURM_PROCID") ? SlurmContext::batch : SlurmContext::shell;
+  if (!step) {
+    if (list && !has_batch_marks(variables)) {
+      throw Error("SLURM_STEP_NODELIST is set, but SLURM_STEP_ID is not", k_leak_hint);
+    }
+    return outside;
+  }
+  if (!list)
+    throw Error(fmt::format("SLURM_STEP_ID={} is set, but SLURM_STEP_NODELIST is not", *step), k_leak_hint);
+  if (step_fits_job(variables, job)) return SlurmContext::step;
+  if (has_batch_marks(variables)) return SlurmContext::batch;
+  throw Error(fmt::format("SLURM_STEP_NODELIST={} is not part of job {} ({}={})",
+                          printable(variables.text("SLURM_STEP_NODELIST")->value, 80), job.id.value,
+                          job.hosts_origin, compress_hostlist(job.hosts)),
+              k_leak_hint);
+}
+
+}  // namespace
+
+SlurmJob parse_slurm_job(const Variables& variables) {
+  SlurmJob job;
+  const char* id_name = variables.has("SLURM_JOB_ID") ? "SLURM_JOB_ID" : "SLURM_JOBID";
+  const auto id = variables.number(id_name, 1, k_max_job_id);
+  if (!id) throw Error("SLURM_JOB_ID is not set");
+  job.id = sourced(std::to_string(id->value), id_name);
+  if (const auto size = variables.number("SLURM_HET_SIZE", 1, k_max_components))
+    job.components = static_cast<int>(size->value);
+  if (job.components > 1) read_components(variables, job);
+  if (job.hosts.empty()) {
+    if (const auto list = variables.text("SLURM_JOB_NODELIST", "SLURM_NODELIST")) {
+      job.hosts = expand_hostlist(list->value, list->origin);
+      job.hosts_origin = list->origin;
+      if (job.hosts.empty()) throw Error(list->origin + " names no host", k_leak_hint);
+    }
+  }
+  const auto stated = variables.number("SLURM_JOB_NUM_NODES", 1, k_max_hosts);
+  const auto listed = static_cast<std::int64_t>(job.hosts.size());
+  if (job.components == 1 && stated && listed > 0 && stated->value != listed) {
+    throw Error(fmt::format("SLURM_JOB_NUM_NODES={}, but {}={} has {}", stated->value, job.hosts_origin,
+                            compress_hostlist(job.hosts), listed),
+                k_leak_hint);
+  }
+  if (listed > 0) {
+    job.nodes = sourced(static_cast<int>(listed), job.hosts_origin);
+  } else if (stated) {
+    job.nodes = sourced(static_cast<int>(stated->value), stated->origin);
+  }
+  return job;
+}
+
+std::optional<std::int64_t> find_normal_step(const Variables& variables) {
+  const auto id = find_step_id(variables);
+  return id && *id < k_first_special_step ? id : std::nullopt;
+}
+
+SlurmContext decide_context(const Variables& variables, const SlurmJob& job,
+                            const std::optional<SlurmPlace>& place) {
+  if (place && !belongs_to_job(variables, job, place->job)) {
+    throw Error(fmt::format("the variables of job {} are set ({}), but this process runs in {}", job.id.value,
+                            name_leaked_variables(variables), describe(*place)),
+                k_leak_hint);
+  }
+  const auto step = find_normal_step(variables);
+  if (place && place->context != SlurmContext::step) return place->context;
+  if (place) {
+    check_step_place(*place, step);
+    return SlurmContext::step;
+  }
+  const auto id = find_step_id(variables);
+  if (id == k_interactive_step) return SlurmContext::interactive;
+  if (id && !step) return SlurmContext::batch;
+  return decide_from_variables(variables, job, step);
+}
+
+bool is_proven_ours(const Variables& variables, const facts::HostFacts& host,
+                    const std::optional<SlurmPlace>& place) {
+  if (place) return true;
+  const auto task = variables.number("SLURM_TASK_PID", 0, std::numeric_limits<int>::max());
+  if (!task) return false;
+  const auto is_task = [&](const facts::Ancestor& ancestor) { return ancestor.pid == task->value; };
+  return task->value == host.pid || std::any_of(host.ancestors.begin(), host.ancestors.end(), is_task);
+}
+
+std::string name_leaked_variables(const Variables& variables) {
+  std::vector<std::string> names;
+  if (!variables.has("SLURM_JOB_ID")) names.emplace_back("SLURM_JOBID");
+  for (const char* name : {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_PROCID",
+                           "SLURM_NODEID", "SLURMD_NODENAME"}) {
+    if (variables.has(name)) names.emplace_back(name);
+  }
+  return join(names, ", ");
 }
 
 }  // namespace ddprun::allocation

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "allocation/hostlist.hpp"
-#include "checkpoint/neighbours.hpp"
+#include "checkpoint/register.hpp"
 #include "plan/network_order.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/stage_sources.hpp"

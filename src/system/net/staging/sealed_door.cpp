@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "net/agent_listener.hpp"
-#include "net/authenticator.hpp"
+#include "net/authentication.hpp"
 
 namespace ddprun::net {
 

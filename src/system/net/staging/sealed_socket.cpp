@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "net/authenticator.hpp"
+#include "net/authentication.hpp"
 
 namespace ddprun::net {
 

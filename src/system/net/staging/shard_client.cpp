@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "copies/checkpoint_folder.hpp"
-#include "copies/stage_digest.hpp"
+#include "copies/stage_folder.hpp"
 #include "staging/manifest.hpp"
 
 namespace ddprun::net {

@@ -9,6 +9,12 @@
 
 namespace ddprun::os {
 
+// Programs of this machine that could start ddprun on other hosts.
+
+// Adds `names`, as PATH finds them, and "ddprun", this program's own file, to Snapshot::programs. mpiexec is
+// asked for its version, since every MPI has one of that name: a child process of a few seconds at most.
+void capture_remote_launchers(facts::Snapshot& snapshot, const std::vector<std::string>& names);
+
 // Reads the machine once, in about a millisecond: no name look-ups, no vendor libraries, no device is
 // opened. What is missing or may not be read is absent from the result; never throws for it. `programs` holds
 // python_candidates(); the command's own program is added by capture_program once the command is known.

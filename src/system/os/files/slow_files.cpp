@@ -12,8 +12,8 @@
 #include "os/descriptors.hpp"
 #include "os/process/child.hpp"
 #include "os/process/child_call.hpp"
-#include "os/process/child_socket.hpp"
 #include "os/process/helper_child.hpp"
+#include "os/process/serving_child.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::os {

@@ -11,7 +11,7 @@
 #include "facts/pmi_conversation.hpp"
 #include "facts/program.hpp"
 #include "os/fd.hpp"
-#include "os/process/answering_child.hpp"
+#include "os/process/helper_child.hpp"
 
 namespace ddprun::os {
 

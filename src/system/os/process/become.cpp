@@ -5,11 +5,9 @@
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <array>
 #include <cerrno>
 
-#include "os/process/exec_pointers.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::os {

@@ -6,6 +6,17 @@
 
 namespace ddprun::os {
 
+// Words as execve(2) takes them.
+
+// Returns the pointers with a null pointer at the end; they live as long as the texts.
+inline std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 // Goes to `directory` and runs `file` in this process. `arguments` begins with the name. Throws Error, naming
 // the directory or the file, when that fails.
 [[noreturn]] void become_program(const std::string& file, const std::vector<std::string>& arguments,

@@ -14,7 +14,6 @@
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/process_table.hpp"
-#include "os/process/stuck_process.hpp"
 
 namespace ddprun::os {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/duration.hpp"
-#include "facts/stopped_process.hpp"
+#include "facts/stuck_process.hpp"
 
 namespace ddprun::os {
 

@@ -6,13 +6,14 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
 #include <cerrno>
+#include <utility>
 
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/blocked_signals.hpp"
 #include "os/process/child.hpp"
+#include "os/system_failure.hpp"
 
 namespace ddprun::os {
 
@@ -91,5 +92,37 @@ std::vector<int> running_helpers() { return helpers(); }
 void note_helper(pid_t child) { helpers().push_back(child); }
 
 void forget_helper(pid_t child) { std::erase(helpers(), child); }
+
+AnsweringChild::AnsweringChild(const std::function<std::string()>& call, const std::string& purpose,
+                               const std::function<void()>& afterwards) {
+  Pipe pipe = make_pipe();
+  answer_ = std::move(pipe.reader);
+  child_ = fork_helper([&] {
+    write_whole(pipe.writer.get(), call());
+    pipe.writer.close();
+    if (afterwards) afterwards();
+    return 0;
+  });
+  const int error = errno;
+  if (child_ < 0) throw system_failure("cannot " + purpose, error);
+  process_ = open_pidfd(child_);
+}
+
+AnsweringChild::AnsweringChild(AnsweringChild&& other) noexcept
+    : answer_(std::move(other.answer_)),
+      process_(std::move(other.process_)),
+      child_(std::exchange(other.child_, -1)) {}
+
+AnsweringChild& AnsweringChild::operator=(AnsweringChild&& other) noexcept {
+  end();
+  answer_ = std::move(other.answer_);
+  process_ = std::move(other.process_);
+  child_ = std::exchange(other.child_, -1);
+  return *this;
+}
+
+std::optional<ExitStatus> AnsweringChild::end() {
+  return end_helper(std::exchange(child_, -1), std::exchange(process_, Fd()));
+}
 
 }  // namespace ddprun::os

@@ -1,4 +1,4 @@
-// The machine's processes as /proc shows them, and who belongs to whom among them.
+// The machine's processes as /proc shows them: who belongs to whom, what they use, which one is stuck.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,33 @@
 #include <string_view>
 #include <vector>
 
+#include "base/duration.hpp"
+#include "facts/stuck_process.hpp"
+
 namespace ddprun::os {
+
+// Looks at a process that SIGKILL has not ended.
+
+// Captures a process that SIGKILL has not ended. Of several threads the one that sleeps uninterruptibly
+// counts: the leader may have ended long ago.
+facts::StuckProcess capture_stuck_process(int pid);
+
+// Resources that processes use, from /proc.
+struct ProcessUsage {
+  Milliseconds cpu_time{0};  // with that of children that have been waited for
+  Milliseconds own_cpu{0};   // CPU time of the process itself
+  Milliseconds cpu_wait{0};  // its main thread was ready to run, and had to wait for a CPU
+  std::uint64_t memory = 0;  // resident bytes; what processes share counts for each
+  std::uint64_t io = 0;      // bytes read and written by system calls (rchar and wchar of /proc/PID/io)
+};
+
+// Returns the time for which its main thread was ready to run and had to wait for a CPU: the second number of
+// schedstat. None on a kernel without it.
+Milliseconds read_cpu_wait(int pid);
+
+// Returns the use of each process with all its descendants, in this order; nullopt for one that has ended,
+// and without a /proc of our own. Reads the whole table once.
+std::vector<std::optional<ProcessUsage>> measure_usage(const std::vector<int>& pids);
 
 struct ProcessEntry {
   int pid = 0;

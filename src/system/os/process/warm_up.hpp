@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "os/process/answering_child.hpp"
+#include "os/process/helper_child.hpp"
 
 namespace ddprun::os {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "catch.hpp"
-#include "net/first_dial.hpp"
+#include "net/dial.hpp"
 #include "net/sealed_stream.hpp"
 #include "peers/authenticators.hpp"
 #include "rendezvous/codec.hpp"

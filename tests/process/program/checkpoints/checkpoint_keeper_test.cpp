@@ -20,8 +20,8 @@
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/files/temp_dir.hpp"
-#include "os/process/child_socket.hpp"
 #include "os/process/helper_child.hpp"
+#include "os/process/serving_child.hpp"
 #include "os/read_file.hpp"
 #include "plan/ports.hpp"
 

@@ -1,4 +1,4 @@
-#include "inspection/gpu_holders.hpp"
+#include "inspection/nvml_health.hpp"
 
 #include <fmt/format.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "inspection/kernel_log.hpp"
+#include "inspection/host_condition.hpp"
 
 #include <fstream>
 

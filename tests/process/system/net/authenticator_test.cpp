@@ -1,4 +1,4 @@
-#include "net/authenticator.hpp"
+#include "net/authentication.hpp"
 
 #include "catch.hpp"
 

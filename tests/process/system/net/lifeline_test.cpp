@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "net/authenticator.hpp"
-#include "net/first_dial.hpp"
-#include "net/lifeline_client.hpp"
-#include "net/lifeline_server.hpp"
+#include "net/authentication.hpp"
+#include "net/dial.hpp"
+#include "net/lifeline_sockets.hpp"
 #include "net/sealed_stream.hpp"
 #include "os/descriptors.hpp"
 

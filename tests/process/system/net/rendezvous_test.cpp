@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "catch.hpp"
 #include "net/agent_listener.hpp"
-#include "net/authenticator.hpp"
+#include "net/authentication.hpp"
 #include "net/connection.hpp"
 #include "net/coordinator_service.hpp"
 #include "net/member_service.hpp"

@@ -1,4 +1,4 @@
-#include "os/capture/capture_remote_launchers.hpp"
+#include "os/capture/capture.hpp"
 
 #include <sys/stat.h>
 

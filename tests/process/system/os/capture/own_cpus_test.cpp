@@ -1,11 +1,10 @@
-#include "os/machine/own_cpus.hpp"
+#include "os/machine/capture_processors.hpp"
 
 #include <signal.h>
 
 #include <thread>
 
 #include "catch.hpp"
-#include "os/machine/capture_processors.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "os/process/answering_child.hpp"
+#include "os/process/helper_child.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,7 +8,6 @@
 #include "catch.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/child.hpp"
-#include "os/process/helper_child.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "os/process/ask_program.hpp"
+#include "os/process/child_call.hpp"
 
 #include <signal.h>
 

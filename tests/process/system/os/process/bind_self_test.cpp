@@ -10,7 +10,6 @@
 
 #include "catch.hpp"
 #include "os/machine/capture_processors.hpp"
-#include "os/machine/own_cpus.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

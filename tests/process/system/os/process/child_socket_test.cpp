@@ -1,4 +1,4 @@
-#include "os/process/child_socket.hpp"
+#include "os/process/serving_child.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -12,10 +12,9 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "os/process/held_signals.hpp"
+#include "os/process/blocked_signals.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/signals.hpp"
-#include "os/process/stuck_process.hpp"
 #include "processes.hpp"
 
 using namespace ddprun;

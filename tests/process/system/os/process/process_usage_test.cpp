@@ -1,4 +1,4 @@
-#include "os/process/process_usage.hpp"
+#include "os/process/process_table.hpp"
 
 #include <sched.h>
 #include <signal.h>
