@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "plan/bind_workers.hpp"
 #include "plan/gpu_count.hpp"
-#include "plan/lost_nodes.hpp"
+#include "plan/node_count.hpp"
 #include "plan/output_plan.hpp"
 #include "plan/propose.hpp"
 #include "plan/worker_command.hpp"

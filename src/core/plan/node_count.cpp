@@ -1,9 +1,10 @@
 #include "plan/node_count.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
+#include <utility>
 
+#include "allocation/detection/started.hpp"
 #include "allocation/hostlist.hpp"
 #include "allocation/launchers/launchers.hpp"
 #include "base/error.hpp"
@@ -55,6 +56,88 @@ std::optional<allocation::Notice> check_node_count(const std::vector<Announcemen
                   expected.of_job.value, name_hosts(announcements)),
       one_on_each(expected, expected.of_job.value) +
           fmt::format("; to use {} on purpose, add --nnodes {}", nodes, nodes)};
+}
+
+std::vector<std::string> spare_hosts(const RendezvousPlan& rendezvous, const options::Options& options) {
+  std::vector<std::string> hosts;
+  for (int place = std::max(rendezvous.agents - options.spares.value, 0); place < rendezvous.agents;
+       ++place) {
+    const auto slot = static_cast<std::size_t>(place);
+    hosts.push_back(rendezvous.peers[rendezvous.order.empty() ? slot : rendezvous.order[slot]]);
+  }
+  const bool known = std::ranges::none_of(hosts, &std::string::empty);
+  return known ? hosts : std::vector<std::string>();
+}
+
+bool is_spare(const RendezvousPlan& rendezvous, const options::Options& options) {
+  const auto agent = static_cast<std::size_t>(rendezvous.agent.value);
+  const auto& order = rendezvous.order;
+  const auto slot = order.empty() ? rendezvous.agent.value : std::ranges::find(order, agent) - order.begin();
+  return !rendezvous.by_arrival && std::cmp_greater_equal(slot, rendezvous.agents - options.spares.value);
+}
+
+void check_spares(const NodeProposal& node) {
+  const Sourced<int>& spares = node.options.spares;
+  if (spares.value == 0) return;
+  if (node.allocation.style.value == allocation::LaunchStyle::agent_per_task) {
+    throw UsageError(fmt::format("{} requires one ddprun per node, but {} started one per task",
+                                 spares.origin, node.allocation.launcher.value),
+                     "start one ddprun on each node");
+  }
+  if (spares.value < node.rendezvous.agents) return;
+  throw UsageError(fmt::format("{} {} leaves none of {}", spares.origin, spares.value,
+                               count_of(node.rendezvous.agents, "node")),
+                   "give fewer spares, or more nodes");
+}
+
+bool may_be_started_again(const NodeProposal& node) {
+  const allocation::Allocation& allocation = node.allocation;
+  const bool of_a_job = !allocation.job_id.value.empty() && !allocation.place.known();
+  return node.options.max_restarts.value > 0 && !options::outlives_nodes(node.options) &&
+         node.rendezvous.agents > 1 && allocation.scheduler.value == facts::Scheduler::manual &&
+         allocation.launcher.value.empty() && !of_a_job;
+}
+
+namespace {
+
+// Returns a notice if the step was started without --no-kill. The hint names the job's --no-kill, too: no
+// source shows whether the job was submitted with it.
+std::optional<allocation::Notice> find_strict_srun(const facts::Snapshot& snapshot) {
+  const auto& step = snapshot.host.step;
+  if (!step) return std::nullopt;
+  std::vector<std::string> lacking;
+  if (!step->no_kill) lacking.emplace_back("--no-kill");
+  if (step->kill_on_bad_exit) lacking.emplace_back("--kill-on-bad-exit=0");
+  if (step->wait > 0) lacking.emplace_back("--wait=0");
+  if (lacking.empty()) return std::nullopt;
+  const bool of_nodes = !step->kill_on_bad_exit && step->wait == 0;
+  return allocation::Notice{
+      fmt::format("srun ends ddprun on all nodes when {}, without {}",
+                  of_nodes ? "a node fails" : "ddprun is lost on one", join(lacking, " ")),
+      "srun --no-kill --kill-on-bad-exit=0 --wait=0 ddprun ..., in a job submitted with sbatch --no-kill"};
+}
+
+// Reports whether mpirun continues after a loss. That of Open MPI 4 passes the option on. That of 5 and
+// prterun do not, so their sentences name it as a condition.
+bool recovers(const facts::Snapshot& snapshot) {
+  return facts::find_variable(snapshot, "OMPI_MCA_orte_enable_recovery").value_or("0") != "0";
+}
+
+}  // namespace
+
+std::optional<allocation::Notice> find_strict_launcher(const NodeProposal& node,
+                                                       const facts::Snapshot& snapshot) {
+  const std::string& launcher = node.allocation.launcher.value;
+  const bool by_itself = facts::find_variable(snapshot, allocation::k_front_end_variable).has_value();
+  if (!options::outlives_nodes(node.options) || by_itself || node.rendezvous.agents == 1) return std::nullopt;
+  const std::string what = fmt::format("{} ends ddprun on all nodes when ddprun is lost on one", launcher);
+  if (launcher == "hydra")
+    return allocation::Notice{what, "start ddprun by ssh (--launcher), srun or mpiexec of Open MPI"};
+  if (launcher == "srun") return find_strict_srun(snapshot);
+  if (launcher == "Open MPI" && !recovers(snapshot))
+    return allocation::Notice{what + ", without --enable-recovery", ""};
+  if (launcher == "PRRTE") return allocation::Notice{what + ", without --runtime-options recoverable", ""};
+  return std::nullopt;
 }
 
 }  // namespace ddprun::plan

@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "output/line_folder.hpp"
 #include "status/json_values.hpp"
-#include "status/python_threads.hpp"
+#include "status/module_answer.hpp"
 
 namespace ddprun::profile {
 

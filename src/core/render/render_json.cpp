@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
 #include "plan/finalise.hpp"
-#include "plan/lost_nodes.hpp"
+#include "plan/node_count.hpp"
 #include "plan/output_plan.hpp"
 #include "plan/worker_env.hpp"
 #include "plan/world_plan.hpp"

@@ -10,7 +10,7 @@
 #include "facts/memory_text.hpp"
 #include "placement/assumed_topology.hpp"
 #include "plan/finalise.hpp"
-#include "plan/lost_nodes.hpp"
+#include "plan/node_count.hpp"
 #include "plan/output_plan.hpp"
 #include "plan/ports.hpp"
 #include "plan/worker_command.hpp"

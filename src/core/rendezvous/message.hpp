@@ -21,7 +21,6 @@
 #include "rendezvous/lifeline.hpp"
 #include "rendezvous/roster.hpp"
 #include "rendezvous/status_messages.hpp"
-#include "report/killed_ranks.hpp"
 #include "report/outcome.hpp"
 #include "report/report.hpp"
 #include "staging/tree.hpp"

@@ -1,4 +1,4 @@
-// Report of a job or an attempt that ends badly: the cause in one sentence, then what helps.
+// Report of a job or an attempt that ends badly: cause, ranks that were killed, what helps; also as JSON.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,28 @@
 #include <string>
 #include <vector>
 
-#include "report/killed_ranks.hpp"
+#include "base/duration.hpp"
 #include "report/outcome.hpp"
 
 namespace ddprun::report {
+
+// Ranks that did not end within --shutdown-timeout, and were killed.
+
+// Ranks of one host that were killed at the same place.
+struct KilledRanks {
+  std::vector<int> ranks;  // ascending
+  std::string host;
+  int signal = 0;         // the signal that had asked them to end
+  Milliseconds after{0};  // time from that signal to SIGKILL
+  std::string place{};    // place of the first of them shortly before: "is at train.py:31 in save"; or empty
+  friend bool operator==(const KilledRanks&, const KilledRanks&) = default;
+};
+
+// Returns "ranks 0-3 on n1 were killed 30 s after SIGTERM; rank 0 was at train.py:31 in save"
+std::string describe(const KilledRanks& killed);
+
+// Joins those that differ in nothing but their ranks.
+std::vector<KilledRanks> fold_alike(std::vector<KilledRanks> killed);
 
 // Renders lines without the "ddprun: " in front of the first; at most one screen. Text that came from workers
 // or peers is made printable. Empty for success.

@@ -1,4 +1,4 @@
-// Native calls of a process, as debuggers show them from outside.
+// Stacks of a process as debuggers and Python's own dump show them from outside.
 // They serve a rank whose Python stack cannot be had from inside.
 //
 // py-spy finds the Python stack in the memory of the process; eu-stack (elfutils) and gdb show the calls of C
@@ -13,6 +13,21 @@
 #include "status/rank_view.hpp"
 
 namespace ddprun::status {
+
+// Output of Python's faulthandler about all threads when it gets its signal.
+
+// Adds the stacks; the signal goes to the main thread, which faulthandler calls the current one. False, and
+// nothing is added, where the text has no thread. Paths come as faulthandler writes them.
+//
+//   Thread 0x00007f (most recent call first):
+//     File "/x/loader.py", line 12 in fetch
+//   Current thread 0x00007e (most recent call first):
+//     File "/x/train.py", line 8 in step
+bool add_stack_dump(RankView& view, std::string_view text);
+
+// Returns the last crash of a dump as lines: "Fatal Python error: Segmentation fault", then the stack of the
+// thread that had it, or of the main thread if that one ran no Python. Empty if none did.
+std::vector<std::string> crash_lines(std::string_view text);
 
 enum class StackTool { py_spy, eu_stack, gdb };
 // Tools in the order in which they are asked, until one shows a stack.

@@ -10,7 +10,7 @@
 #include "console/log.hpp"
 #include "lifecycle/store_use.hpp"
 #include "os/machine/capture_processors.hpp"
-#include "os/process/warm_up.hpp"
+#include "os/process/helper_child.hpp"
 #include "plan/finalise.hpp"
 #include "rendezvous/waiting_text.hpp"
 

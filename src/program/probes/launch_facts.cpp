@@ -14,7 +14,6 @@
 #include "lifecycle/store_use.hpp"
 #include "os/clock.hpp"
 #include "os/libraries/key_value_space.hpp"
-#include "os/libraries/pmix_client.hpp"
 #include "os/libraries/slurm_api.hpp"
 #include "os/machine/capture_processors.hpp"
 #include "os/machine/capture_python.hpp"

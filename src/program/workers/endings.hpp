@@ -12,8 +12,8 @@
 #include "inspection/host_condition.hpp"
 #include "os/process/oom_watch.hpp"
 #include "plan/launch_plan.hpp"
-#include "report/killed_ranks.hpp"
 #include "report/outcome.hpp"
+#include "report/report.hpp"
 #include "status/job_status.hpp"
 #include "workers/worker_group.hpp"
 

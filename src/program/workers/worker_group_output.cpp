@@ -11,7 +11,7 @@
 #include "os/files/slow_files.hpp"
 #include "os/read_file.hpp"
 #include "os/terminal/terminal.hpp"
-#include "status/stack_dump.hpp"
+#include "status/native_stack.hpp"
 #include "workers/worker_group.hpp"
 #include "workers/worker_streams.hpp"
 

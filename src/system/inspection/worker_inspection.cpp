@@ -18,8 +18,8 @@
 #include "os/read_file.hpp"
 #include "status/flight_record.hpp"
 #include "status/module_answer.hpp"
+#include "status/native_stack.hpp"
 #include "status/nccl_ras.hpp"
-#include "status/stack_dump.hpp"
 
 namespace ddprun::inspection {
 

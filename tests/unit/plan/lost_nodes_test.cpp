@@ -1,4 +1,4 @@
-#include "plan/lost_nodes.hpp"
+#include "plan/node_count.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "report/killed_ranks.hpp"
+#include "report/report.hpp"
 
 #include <csignal>
 

@@ -1,8 +1,7 @@
-#include "status/python_threads.hpp"
+#include "status/module_answer.hpp"
 
 #include "catch.hpp"
-#include "status/module_answer.hpp"
-#include "status/stack_dump.hpp"
+#include "status/native_stack.hpp"
 
 using namespace ddprun;
 using namespace ddprun::status;

@@ -2,7 +2,7 @@
 
 #include "catch.hpp"
 #include "status/module_answer.hpp"
-#include "status/stack_dump.hpp"
+#include "status/native_stack.hpp"
 
 using namespace ddprun;
 using namespace ddprun::status;

@@ -1,4 +1,4 @@
-#include "status/stack_dump.hpp"
+#include "status/native_stack.hpp"
 
 #include "catch.hpp"
 

@@ -11,7 +11,7 @@
 #include "rendezvous/launch_failure.hpp"
 #include "rendezvous/message.hpp"
 #include "rendezvous/roster.hpp"
-#include "report/killed_ranks.hpp"
+#include "report/report.hpp"
 #include "report/root_cause.hpp"
 
 namespace ddprun::rendezvous {

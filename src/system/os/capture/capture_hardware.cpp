@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "os/libraries/nvml.hpp"
 #include "os/libraries/topology.hpp"
-#include "os/machine/capture_pci.hpp"
+#include "os/machine/capture_gpus.hpp"
 #include "os/machine/capture_processors.hpp"
 #include "os/process/child_call.hpp"
 

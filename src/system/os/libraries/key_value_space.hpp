@@ -15,6 +15,37 @@
 
 namespace ddprun::os {
 
+// PMI-1 over a descriptor. The functions block: they are for a child that may be ended.
+
+struct PmiLimits {
+  Milliseconds answer{10000};
+  Milliseconds barrier{600000};
+};
+
+// Connects an IPv4 socket to "host:port"; why not, or nothing.
+std::string connect_to_pmi(int socket, const std::string& host_and_port);
+
+// Holds the whole conversation. Bytes are read one line at a time, so that an MPI program may go on where it
+// ends.
+facts::KeyValueAnswer key_value_space_over_pmi(int descriptor, facts::PmiRequest request,
+                                               const PmiLimits& limits);
+
+// Says finalize and reads to its answer, to the end of the connection or to the limit.
+void finish_pmi(int descriptor, Milliseconds limit);
+
+// PMIx through libpmix, loaded when first needed.
+// The function blocks for as long as the library likes and leaves its threads behind: it is for a child that
+// may be ended.
+
+// Puts the value, or fetches that of the coordinator, which is rank 0. Where processes share a node and not
+// all are known to take part, the answer is uneven and there is no wait.
+facts::KeyValueAnswer key_value_space_over_pmix(const std::string& library,
+                                                const std::optional<std::string>& value, bool all_take_part);
+
+// Returns what the server says about this process' launch, a line each: "PMIX_JOB_SIZE=4", then
+// PMIX_NUM_NODES, PMIX_LOCAL_RANK, PMIX_LOCAL_SIZE. Empty if it does not say all of them.
+std::string ask_pmix_place(const std::string& library);
+
 struct KeyValueRequest {
   enum class Service { pmi1, pmix };
   Service service = Service::pmi1;

@@ -25,7 +25,7 @@
 #include "facts/proc_text.hpp"
 #include "os/fd.hpp"
 #include "os/libraries/hwloc_devices.hpp"
-#include "os/machine/capture_pci.hpp"
+#include "os/machine/capture_gpus.hpp"
 #include "os/machine/capture_processors.hpp"
 #include "os/process/child_call.hpp"
 #include "os/read_file.hpp"
@@ -124,7 +124,7 @@ class HwlocTopology {
     if (topology_ != nullptr) hwloc_topology_destroy(topology_);
   }
 
-  // Reads this machine, without its devices (os/machine/capture_pci). The x86 component would run cpuid on
+  // Reads this machine, without its devices (os/machine/capture_gpus). The x86 component would run cpuid on
   // every CPU, one after the other, for names of models.
   void load_here() {
     hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");

@@ -2,11 +2,13 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 #include "os/clock.hpp"
@@ -123,6 +125,25 @@ AnsweringChild& AnsweringChild::operator=(AnsweringChild&& other) noexcept {
 
 std::optional<ExitStatus> AnsweringChild::end() {
   return end_helper(std::exchange(child_, -1), std::exchange(process_, Fd()));
+}
+
+namespace {
+
+constexpr int k_lowest_priority = 19;
+
+std::string import_torch(const std::string& python) {
+  const Fd null = open_null();
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.get(), descriptor);
+  ::setpriority(PRIO_PROCESS, 0, k_lowest_priority);
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  ::execl(python.c_str(), python.c_str(), "-c", "import torch", nullptr);
+  return {};
+}
+
+}  // namespace
+
+AnsweringChild start_warm_up(const std::string& python) {
+  return AnsweringChild([&python] { return import_torch(python); }, "read the files of torch");
 }
 
 }  // namespace ddprun::os

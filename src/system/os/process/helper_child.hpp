@@ -1,4 +1,4 @@
-// Forked helpers of this process: their common parts, and one that answers once.
+// Forked helpers of this process: their common parts, and those that answer once or warm something up.
 #pragma once
 
 #include <sys/types.h>
@@ -61,5 +61,12 @@ std::optional<ExitStatus> end_helper(pid_t child, const Fd& process);
 std::vector<int> running_helpers();
 void note_helper(pid_t child);    // one that was forked otherwise
 void forget_helper(pid_t child);  // once it is reaped; reap() does this itself
+
+// Reads from disk what a Python worker reads first, before it is needed.
+
+// Runs `python -c "import torch"` beside everything else, at the lowest priority, without a terminal, output
+// or GPUs, so that the files of both are in the page cache afterwards. Nothing tells whether it went well.
+// The child may be ended at any time. Throws Error where there can be none.
+AnsweringChild start_warm_up(const std::string& python);
 
 }  // namespace ddprun::os

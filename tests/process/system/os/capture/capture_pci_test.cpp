@@ -1,4 +1,4 @@
-#include "os/machine/capture_pci.hpp"
+#include "os/machine/capture_gpus.hpp"
 
 #include "catch.hpp"
 #include "fake_root.hpp"
