@@ -16,6 +16,7 @@ constexpr double k_least_part = 0.15;        // share of a kind
 constexpr double k_follows = -0.5;           // slope between that of waiting, 0, and that of not waiting, -1
 constexpr std::size_t k_enough_changes = 6;  // for a slope
 constexpr std::int64_t k_noticeable = 20;    // microseconds
+constexpr std::int64_t k_far = 1LL << 40;    // microseconds, above any that a GPU is early
 constexpr double k_overtaken_seldom =
     0.05;  // share of entries before the last one's of the collective before
 
@@ -39,7 +40,7 @@ Collectives list_moments(const std::vector<NodeTrace>& nodes, Ranks& meeting, Ra
         if (role != Role::sends)
           collective = numbers.emplace(std::pair(group, entry.sequence), collective).first->second;
         if (collective == joined.all.size()) joined.all.push_back({group, role, entry.signature});
-        track.moments.push_back({nodes[node].base + entry.at, collective});
+        track.moments.push_back({nodes[node].base + entry.at, collective, entry.took});
       }
     }
   }
@@ -53,7 +54,7 @@ Collectives join(const std::vector<NodeTrace>& nodes) {
   for (std::size_t track = 0; track < joined.tracks.size(); ++track) {
     const auto& moments = joined.tracks[track].moments;
     for (std::size_t i = 0; i < moments.size(); ++i) {
-      Member member{track, moments[i].at};
+      Member member{track, moments[i].at, moments[i].took};
       if (i + 1 < moments.size()) member.next = moments[i + 1];
       joined.all[moments[i].collective].members.push_back(member);
     }
@@ -69,6 +70,7 @@ Collectives join(const std::vector<NodeTrace>& nodes) {
     each.whole = each.role == Role::meets && each.members.size() > 1 &&
                  each.members.size() == meeting[each.group].size();
     each.judged = !stages.contains(each.group);
+    each.timed = each.whole && std::ranges::find(each.members, 0, &Member::took) == each.members.end();
     for (const Member& member : each.members) each.last = std::max(each.last, member.at);
   }
   return joined;
@@ -156,20 +158,45 @@ struct Evidence {
   }
 };
 
+// Returns the time that the last GPU but one was in it.
+int last_but_one(const Collective& timed) {
+  std::vector<int> times;
+  for (const Member& member : timed.members) times.push_back(member.took);
+  std::ranges::nth_element(times, times.begin() + 1);
+  return times[1];
+}
+
+// Notes how early the GPUs were, but for the last one, in this collective and in the next (waits.hpp).
+void note_gpus(Evidence& evidence, const Collective& each, const Collectives& joined) {
+  const int late = last_but_one(each);
+  for (const Member& member : each.members) {
+    const Collective* const next = member.next ? &joined.all[member.next->collective] : nullptr;
+    if (!next || !next->timed || member.took < late) continue;
+    const int after = member.next->took - last_but_one(*next);
+    if (after >= 0) evidence.note(member.track, member.took - late, k_far - after);
+  }
+}
+
 }  // namespace
 
 Collectives join_traces(const std::vector<NodeTrace>& nodes) {
   Collectives joined = join(nodes);
-  std::vector<Evidence> evidence(set_kinds(joined));
+  const std::size_t kinds = set_kinds(joined);
+  std::vector<Evidence> hosts(kinds), gpus(kinds);
   for (const Collective& each : joined.all) {
+    if (each.timed) note_gpus(gpus[each.kind], each, joined);
     for (const Member& member : each.members) {
       if (each.whole && member.next)
-        evidence[each.kind].note(member.track, each.last - member.at, member.next->at - each.last);
+        hosts[each.kind].note(member.track, each.last - member.at, member.next->at - each.last);
     }
   }
-  std::vector<bool> awaited;
-  for (const Evidence& each : evidence) awaited.push_back(each.is_awaited());
-  for (Collective& each : joined.all) each.awaited = each.whole && awaited[each.kind];
+  std::vector<bool> awaited, holds;
+  for (const Evidence& each : hosts) awaited.push_back(each.is_awaited());
+  for (const Evidence& each : gpus) holds.push_back(each.is_awaited());
+  for (Collective& each : joined.all) {
+    each.awaited = each.whole && awaited[each.kind];
+    each.holds = each.timed && holds[each.kind];
+  }
   return joined;
 }
 

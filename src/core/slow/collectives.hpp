@@ -14,6 +14,7 @@ namespace ddprun::slow {
 struct Moment {
   std::int64_t at = 0;  // microseconds on the shared clock
   std::size_t collective = 0;
+  int took = 0;  // Entry::took
 };
 
 struct Track {
@@ -27,6 +28,7 @@ struct Track {
 struct Member {
   std::size_t track = 0;
   std::int64_t at = 0;              // when it entered
+  int took = 0;                     // Entry::took
   std::optional<Moment> next = {};  // entry that followed, in whichever group
 };
 
@@ -38,6 +40,8 @@ struct Collective {
   bool whole = false;    // all ranks of its group meet in it, and each one's entry is there
   bool judged = false;   // its ranks may be compared: no two of them send to each other
   bool awaited = false;  // its ranks go on only when it is complete
+  bool timed = false;    // whole, and each one's GPU says how long it took
+  bool holds = false;    // timed, and its ranks' GPUs go on only when it is complete
   std::size_t kind = 0;  // equal for those at the same place of a step
   std::int64_t last = 0;
 };

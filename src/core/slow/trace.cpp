@@ -37,6 +37,13 @@ int signature_of(const Json& entry, const std::string& operation) {
   return static_cast<int>(hash & 0x7fffffff);
 }
 
+// Returns what the GPU's clock says: torch notes it of NCCL with TORCH_NCCL_ENABLE_TIMING=1.
+int took_in(const Json& entry) {
+  const auto took = entry.find("duration_ms");
+  const double time = took != entry.end() && took->is_number() ? took->get<double>() * 1000 : 0;
+  return time >= 1 && time <= k_farthest ? static_cast<int>(time) : 0;
+}
+
 int index_of(std::vector<std::string>& groups, const std::string& name) {
   const auto index = std::ranges::find(groups, name) - groups.begin();
   if (std::cmp_equal(index, groups.size()) && groups.size() < k_most_groups) groups.push_back(name);
@@ -46,7 +53,7 @@ int index_of(std::vector<std::string>& groups, const std::string& name) {
 void describe_rank(OrderedFields& fields, RankTrace& rank) {
   fields.value("rank", rank.rank);
   fields.rows("entries", rank.entries, k_most_entries, [](Entry& entry) {
-    return std::vector{&entry.group, &entry.role, &entry.sequence, &entry.signature, &entry.at};
+    return std::vector{&entry.group, &entry.role, &entry.sequence, &entry.signature, &entry.at, &entry.took};
   });
 }
 
@@ -84,7 +91,7 @@ void add_flight_record(NodeTrace& node, int rank, std::string_view text) {
     if (at < 0 || at > k_farthest || std::cmp_equal(group, k_most_groups)) continue;
     trace.entries.push_back({group, static_cast<int>(role),
                              number_in<int>(*each, role == Role::sends ? "p2p_seq_id" : "collective_seq_id"),
-                             signature_of(*each, operation), static_cast<int>(at)});
+                             signature_of(*each, operation), static_cast<int>(at), took_in(*each)});
   }
   node.ranks.push_back(std::move(trace));
 }

@@ -21,6 +21,7 @@ struct Entry {
   int sequence = 0;   // number within the group
   int signature = 0;  // number for its operation and sizes: equal for equal ones
   int at = 0;         // microseconds since NodeTrace::base
+  int took = 0;       // microseconds on the GPU, waiting for the others included; 0: not known
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 

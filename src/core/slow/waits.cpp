@@ -26,13 +26,10 @@ struct Meeting {
   std::vector<std::int64_t> worked{};
 };
 
-struct Rank {
-  std::optional<std::int64_t> done{};  // when the newest awaited collective was complete
-  std::vector<double> shares{};        // shares of the parts of the look
-};
-
-std::vector<Meeting> find_meetings(const Collectives& joined, std::vector<Rank>& ranks) {
+std::vector<Meeting> find_meetings(const Collectives& joined) {
   std::vector<Meeting> meetings;
+  // When the newest awaited collective of each rank was complete.
+  std::vector<std::optional<std::int64_t>> done(joined.tracks.size());
   for (const Collective& each : joined.all) {
     if (each.awaited) meetings.push_back({&each});
   }
@@ -40,10 +37,10 @@ std::vector<Meeting> find_meetings(const Collectives& joined, std::vector<Rank>&
   std::erase_if(meetings, [&](Meeting& meeting) {
     bool known = meeting.what->judged;
     for (const Member& member : meeting.what->members) {
-      Rank& rank = ranks[member.track];
-      known = known && rank.done;
-      meeting.worked.push_back(std::max<std::int64_t>(member.at - rank.done.value_or(member.at), 0));
-      rank.done = meeting.what->last;
+      std::optional<std::int64_t>& before = done[member.track];
+      known = known && before;
+      meeting.worked.push_back(std::max<std::int64_t>(member.at - before.value_or(member.at), 0));
+      before = meeting.what->last;
     }
     return !known;
   });
@@ -98,34 +95,81 @@ double mean_of_middle(std::vector<double> numbers) {
   return sum / static_cast<double>(numbers.size() - 2 * cut);
 }
 
-}  // namespace
+// Returns the collectives that hold the GPUs, with how late each one was for them.
+std::vector<Meeting> find_holds(const Collectives& joined) {
+  std::vector<Meeting> meetings;
+  for (const Collective& each : joined.all) {
+    if (!each.holds || !each.judged) continue;
+    Meeting& meeting = meetings.emplace_back(Meeting{&each});
+    const int longest = std::ranges::max(each.members, {}, &Member::took).took;
+    for (const Member& member : each.members) meeting.worked.push_back(longest - member.took);
+  }
+  std::ranges::sort(meetings, {}, [](const Meeting& meeting) { return meeting.what->last; });
+  return meetings;
+}
 
-Waits measure_waits(const std::vector<NodeTrace>& nodes) {
-  const Collectives joined = join_traces(nodes);
-  std::vector<Rank> ranks(joined.tracks.size());
-  const std::vector<Meeting> meetings = find_meetings(joined, ranks);
-  const Usual usual = find_usual(meetings);
+double lateness_of(std::size_t own, const Meeting& meeting) {
+  std::vector<std::int64_t> others = meeting.worked;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(own));
+  return static_cast<double>(meeting.worked[own] - middle_of(std::move(others)));
+}
+
+// Returns the most of any group, or the sum if that is less: what a rank waits for in a group is negative.
+double most_of(const std::map<int, double>& groups) {
+  double sum = 0, most = groups.begin()->second;
+  for (const auto& [group, time] : groups) {
+    sum += time;
+    most = std::max(most, time);
+  }
+  return std::min(sum, most);
+}
+
+// Adds up what each member costs; `by_group`: the most of any group counts, as they are GPUs' times.
+template <class Cost>
+Waits add_up(const std::vector<Meeting>& meetings, const std::vector<Track>& tracks, bool by_group,
+             const Cost& cost) {
   Waits waits;
   if (meetings.empty()) return waits;
   waits.span = static_cast<double>(meetings.back().what->last - meetings.front().what->last);
+  std::map<std::size_t, std::vector<double>> shares;
   for (std::size_t part = 0; part < k_parts; ++part) {
     const std::size_t first = part * meetings.size() / k_parts, end = (part + 1) * meetings.size() / k_parts;
     if (first == end) continue;
     const std::int64_t from = meetings[std::max<std::size_t>(first, 1) - 1].what->last;
-    const auto time = static_cast<double>(meetings[end - 1].what->last - from);
-    std::map<std::size_t, double> waited;
+    // GPUs are as quick as their hosts on the whole, not from one entry to the next.
+    const double time =
+        by_group ? waits.span * static_cast<double>(end - first) / static_cast<double>(meetings.size())
+                 : static_cast<double>(meetings[end - 1].what->last - from);
+    std::map<std::size_t, std::map<int, double>> waited;
     for (std::size_t i = first; i < end; ++i) {
-      for (std::size_t own = 0; own < meetings[i].worked.size(); ++own)
-        waited[meetings[i].what->members[own].track] += excess_of(own, meetings[i], usual, joined.tracks);
+      const Collective& what = *meetings[i].what;
+      for (std::size_t own = 0; own < what.members.size(); ++own)
+        waited[what.members[own].track][by_group ? what.group : 0] += cost(own, meetings[i]);
     }
-    for (const auto& [track, sum] : waited) {
-      if (time > 0) ranks[track].shares.push_back(sum / time);
+    for (const auto& [track, groups] : waited) {
+      if (time > 0) shares[track].push_back(most_of(groups) / time);
     }
   }
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (!ranks[i].shares.empty())
-      waits.of_rank[joined.tracks[i].rank] = mean_of_middle(ranks[i].shares) * waits.span;
+  for (auto& [track, all] : shares)
+    waits.of_rank[tracks[track].rank] = mean_of_middle(std::move(all)) * waits.span;
+  return waits;
+}
+
+}  // namespace
+
+Waits measure_waits(const std::vector<NodeTrace>& nodes) {
+  const Collectives joined = join_traces(nodes);
+  const std::vector<Meeting> meetings = find_meetings(joined);
+  const Usual usual = find_usual(meetings);
+  Waits waits = add_up(meetings, joined.tracks, false, [&](std::size_t own, const Meeting& meeting) {
+    return excess_of(own, meeting, usual, joined.tracks);
+  });
+  const Waits gpus = add_up(find_holds(joined), joined.tracks, true, lateness_of);
+  for (const auto& [rank, waited] : gpus.of_rank) {
+    double& most = waits.of_rank.emplace(rank, waited).first->second;
+    most = std::max(most, waited);
   }
+  waits.span = std::max(waits.span, gpus.span);
   return waits;
 }
 

@@ -1,7 +1,7 @@
 // Time that the ranks of a job wait for each of them, from one look at all of their collectives.
 //
-// Known is when each rank entered each collective, and nothing else: gloo's entries have no time of
-// completion, and the host of a GPU runs ahead of it.
+// Known is when each rank entered each collective: gloo's entries have no time of completion, and the host of
+// a GPU runs ahead of it. Of NCCL it may be known how long each collective took on each GPU.
 //
 // Waiting. Where the ranks go on only when a collective is complete, all of them go on at the moment when the
 // last one entered it. Each has then worked since the moment when the awaited collective before was complete,
@@ -39,6 +39,15 @@
 // do is not judged, neither are sending and receiving. gloo's records have no messages (torch 2.13): there
 // the ranks that a slow one sends to seem as slow as it is. In a broadcast, a scatter or a reduce not all
 // ranks wait for the late one.
+//
+// GPUs. All GPUs end a collective at the same moment, so the one that was in it for the shortest time came
+// last, and was late by what the one in the middle was in it for longer. That needs no clock. Which
+// collectives hold the GPUs shows as above: where they do not, a GPU that was earlier in one is as much
+// earlier in the next. The last GPU is left out of that, and so is who waits for it alone: reductions that
+// queue behind a GPU that is far too late begin at one moment on all the others, and must not count again
+// and again. Hence three ranks are needed, and such a GPU's share is too small rather than too large. A rank
+// of several groups costs the most that it costs one of them, and what it waits for in another is subtracted.
+// Of a rank's two shares, by its host and by its GPU, the larger one counts.
 //
 // Clocks. What two ranks of different hosts differ by is known to the sum of their bounds only; less is 0.
 #pragma once

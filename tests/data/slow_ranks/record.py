@@ -170,7 +170,7 @@ def convert(records, begin, end):
             signature = functools.reduce(lambda number, each: (number ^ each) * 16777619 & 0xffffffff,
                                          (name + json.dumps(entry["input_sizes"], separators=(",", ":"))).encode(), 2166136261)
             rows.append([groups.index(entry["process_group"][0]), role, entry["p2p_seq_id" if role == 1 else "collective_seq_id"],
-                         signature & 0x7fffffff, entry["time_created_ns"] // 1000 - base])
+                         signature & 0x7fffffff, entry["time_created_ns"] // 1000 - base, 0])
         ranks.append({"rank": rank, "entries": rows})
     return {"base": base, "bound": 0, "step": 0, "groups": groups, "ranks": ranks}
 

@@ -97,6 +97,22 @@ TEST_CASE("sizes may differ where each rank gives a part of its own, and not whe
   }
 }
 
+TEST_CASE("NCCL, made in the form of torch's own tests: who is missing, whose sizes and whose types differ") {
+  std::vector<RankHistory> histories;
+  for (const int rank : {0, 1, 2, 3}) {
+    const std::string file = "flight_records/torch-nccl-made/nccl_trace_rank_" + std::to_string(rank);
+    histories.push_back(parse_history(rank, test_data(file), "", 0, k_all).value());
+  }
+  CHECK(
+      check_groups(histories) ==
+      Lines{"default group (ranks 0-3): ranks 0,2-3 wait in all_reduce #4 (4x4 bfloat16), missing: rank 1 "
+            "(last #3)",
+            "group mesh_dp (ranks 0,2): calls differ: all_reduce #1 (1024 bfloat16) by rank 0, all_reduce #1 "
+            "(2048 bfloat16) by rank 2",
+            "group mesh_dp (ranks 1,3): calls differ: all_reduce #1 (1024 bfloat16) by rank 1, all_reduce #1 "
+            "(1024 float) by rank 3"});
+}
+
 TEST_CASE("nothing is said of ranks without calls") {
   CHECK(check_groups({}).empty());
   CHECK(check_groups({history_of(0, {}), history_of(1, {})}).empty());

@@ -61,6 +61,16 @@ TEST_CASE(
   CHECK(describe_stack_folder(run.path()).find(missing) != std::string::npos);
 }
 
+// Made in the form of torch's own tests, not recorded on GPUs; torch's fr_trace finds the same in it.
+TEST_CASE("NCCL's flight records say who is missing, and whose sizes and types differ") {
+  const std::string text = describe_stack_folder(DDPRUN_TEST_DATA "/flight_records/torch-nccl-made");
+  for (const char* const part :
+       {"ranks 0,2-3 wait in all_reduce #4 (4x4 bfloat16), missing: rank 1 (last #3)\n",
+        "all_reduce #1 (1024 bfloat16) by rank 0, all_reduce #1 (2048 bfloat16) by rank 2\n",
+        "all_reduce #1 (1024 bfloat16) by rank 1, all_reduce #1 (1024 float) by rank 3\n"})
+    CHECK(text.find(part) != std::string::npos);
+}
+
 TEST_CASE("of files that end with a number those that are flight records count, of the name that most have") {
   const os::TempDir folder(std::nullopt);
   std::filesystem::copy(recorded("missing"), folder.path(), std::filesystem::copy_options::recursive);
