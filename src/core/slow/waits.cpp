@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -95,11 +96,17 @@ double mean_of_middle(std::vector<double> numbers) {
   return sum / static_cast<double>(numbers.size() - 2 * cut);
 }
 
-// Returns the collectives that hold the GPUs, with how late each one was for them.
-std::vector<Meeting> find_holds(const Collectives& joined) {
+// Time that a rank costs the others in the collectives of a group, and that it waits for them.
+struct Sums {
+  double costs = 0, waits = 0;
+};
+
+// Returns the collectives of GPUs, with how late each one was for them; none if none of them holds the GPUs.
+std::vector<Meeting> find_timed(const Collectives& joined) {
   std::vector<Meeting> meetings;
+  if (std::ranges::none_of(joined.all, &Collective::holds)) return meetings;
   for (const Collective& each : joined.all) {
-    if (!each.holds || !each.judged) continue;
+    if (!each.timed || !each.judged) continue;
     Meeting& meeting = meetings.emplace_back(Meeting{&each});
     const int longest = std::ranges::max(each.members, {}, &Member::took).took;
     for (const Member& member : each.members) meeting.worked.push_back(longest - member.took);
@@ -108,20 +115,20 @@ std::vector<Meeting> find_holds(const Collectives& joined) {
   return meetings;
 }
 
-double lateness_of(std::size_t own, const Meeting& meeting) {
+Sums sums_of_gpu(std::size_t own, const Meeting& meeting) {
   std::vector<std::int64_t> others = meeting.worked;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(own));
-  return static_cast<double>(meeting.worked[own] - middle_of(std::move(others)));
+  const std::int64_t late = meeting.worked[own], waits = std::ranges::max(meeting.worked) - late;
+  return {meeting.what->holds ? static_cast<double>(late - middle_of(std::move(others))) : 0,
+          static_cast<double>(waits)};
 }
 
-// Returns the most of any group, or the sum if that is less: what a rank waits for in a group is negative.
-double most_of(const std::map<int, double>& groups) {
-  double sum = 0, most = groups.begin()->second;
-  for (const auto& [group, time] : groups) {
-    sum += time;
-    most = std::max(most, time);
-  }
-  return std::min(sum, most);
+// Returns what a rank costs most in one of its groups, without what it has waited for in the others.
+double most_of(const std::map<int, Sums>& groups) {
+  double waits = 0, most = -std::numeric_limits<double>::infinity();
+  for (const auto& [group, sums] : groups) waits += sums.waits;
+  for (const auto& [group, sums] : groups) most = std::max(most, sums.costs - (waits - sums.waits));
+  return most;
 }
 
 // Adds up what each member costs; `by_group`: the most of any group counts, as they are GPUs' times.
@@ -140,11 +147,14 @@ Waits add_up(const std::vector<Meeting>& meetings, const std::vector<Track>& tra
     const double time =
         by_group ? waits.span * static_cast<double>(end - first) / static_cast<double>(meetings.size())
                  : static_cast<double>(meetings[end - 1].what->last - from);
-    std::map<std::size_t, std::map<int, double>> waited;
+    std::map<std::size_t, std::map<int, Sums>> waited;
     for (std::size_t i = first; i < end; ++i) {
       const Collective& what = *meetings[i].what;
-      for (std::size_t own = 0; own < what.members.size(); ++own)
-        waited[what.members[own].track][by_group ? what.group : 0] += cost(own, meetings[i]);
+      for (std::size_t own = 0; own < what.members.size(); ++own) {
+        const Sums sums = cost(own, meetings[i]);
+        Sums& all = waited[what.members[own].track][by_group ? what.group : 0];
+        all = {all.costs + sums.costs, all.waits + sums.waits};
+      }
     }
     for (const auto& [track, groups] : waited) {
       if (time > 0) shares[track].push_back(most_of(groups) / time);
@@ -162,9 +172,9 @@ Waits measure_waits(const std::vector<NodeTrace>& nodes) {
   const std::vector<Meeting> meetings = find_meetings(joined);
   const Usual usual = find_usual(meetings);
   Waits waits = add_up(meetings, joined.tracks, false, [&](std::size_t own, const Meeting& meeting) {
-    return excess_of(own, meeting, usual, joined.tracks);
+    return Sums{excess_of(own, meeting, usual, joined.tracks)};
   });
-  const Waits gpus = add_up(find_holds(joined), joined.tracks, true, lateness_of);
+  const Waits gpus = add_up(find_timed(joined), joined.tracks, true, sums_of_gpu);
   for (const auto& [rank, waited] : gpus.of_rank) {
     double& most = waits.of_rank.emplace(rank, waited).first->second;
     most = std::max(most, waited);

@@ -46,8 +46,9 @@
 // earlier in the next. The last GPU is left out of that, and so is who waits for it alone: reductions that
 // queue behind a GPU that is far too late begin at one moment on all the others, and must not count again
 // and again. Hence three ranks are needed, and such a GPU's share is too small rather than too large. A rank
-// of several groups costs the most that it costs one of them, and what it waits for in another is subtracted.
-// Of a rank's two shares, by its host and by its GPU, the larger one counts.
+// of several groups costs the most that it costs one of them, without what it has waited for in the others:
+// the peers of a slow GPU in its tensor group come late to their data groups. Of a rank's two shares, by its
+// host and by its GPU, the larger one counts.
 //
 // Clocks. What two ranks of different hosts differ by is known to the sum of their bounds only; less is 0.
 #pragma once

@@ -150,16 +150,17 @@ NodeTrace layers(int ranks, const Factor& factor) {
   return run.trace(true);
 }
 
-// Two tensor groups, 0-3 and 4-7, and two ranks in each data group.
+// Four tensor groups of four ranks, 0-3 and so on, and four data groups across them.
 NodeTrace tensor_and_data(const Factor& factor) {
-  Gpus run(8, factor);
+  Gpus run(16, factor);
   for (int step = 0; step < 40; ++step) {
     for (int layer = 0; layer < 8; ++layer) {
       for (const int rank : run.all()) run.gpu(rank, 5 * k_ms);
-      run.meet({0, 1, 2, 3}, "tp0", 1000, true);
-      run.meet({4, 5, 6, 7}, "tp1", 1000, true);
+      for (int first = 0; first < 16; first += 4)
+        run.meet({first, first + 1, first + 2, first + 3}, "tp" + std::to_string(first), 1000, true);
     }
-    for (int rank = 0; rank < 4; ++rank) run.meet({rank, rank + 4}, "dp" + std::to_string(rank), 500, true);
+    for (int first = 0; first < 4; ++first)
+      run.meet({first, first + 4, first + 8, first + 12}, "dp" + std::to_string(first), 500, true);
     run.ask_loss();
   }
   return run.trace(true);
@@ -218,6 +219,15 @@ TEST_CASE("NCCL: an even training names no GPU, however its times vary") {
     CAPTURE(seed);
     CHECK(named(ddp(4, seed % 2 == 0 ? 4 : 25, alike(), -1, true, 0.1, seed)).empty());
   }
+}
+
+TEST_CASE("NCCL: a GPU's share is that by which the step is longer, once for all groups") {
+  const double groups = shares(tensor_and_data(slower(5, 1.4))).at(5);  // 16 of 65 ms
+  CHECK(groups > 0.2);
+  CHECK(groups < 0.3);
+  const double overlapping = shares(ddp(4, 4, slower(1, 1.15))).at(1);  // 21 of 167 ms
+  CHECK(overlapping > 0.1);
+  CHECK(overlapping < 0.14);
 }
 
 TEST_CASE("NCCL: how long a collective took is read where it can be") {
