@@ -133,7 +133,7 @@ void fold(const std::vector<Event>& events) {
   require(bytes >= bytes_of(events));
 }
 
-void report(const std::vector<Event>& events) {
+void render_reports(const std::vector<Event>& events) {
   output::LineTail tail;
   for (const Event& event : events) tail.add(event.text);
   report::Failure failure;
@@ -166,6 +166,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (choice == 0) merge(events);
   if (choice == 1) fold<output::LineFolder>(events);
   if (choice == 2) fold<output::CopyFolder>(events);
-  if (choice == 3) report(events);
+  if (choice == 3) render_reports(events);
   return 0;
 }

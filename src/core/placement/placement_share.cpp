@@ -152,8 +152,8 @@ struct SharingWorker {
 
 // Gives each next core to the worker with the fewest, of these the first.
 void find_lacks(std::vector<SharingWorker>& sharing, const std::vector<Cores>& workers, std::size_t cores) {
-  using Level = std::pair<std::size_t, std::size_t>;
-  std::priority_queue<Level, std::vector<Level>, std::greater<>> levels;
+  using Held = std::pair<std::size_t, std::size_t>;  // cores, worker
+  std::priority_queue<Held, std::vector<Held>, std::greater<>> levels;
   for (std::size_t i = 0; i < sharing.size(); ++i) levels.emplace(workers[sharing[i].worker].size(), i);
   for (; cores > 0; --cores) {
     const auto [level, worker] = levels.top();
