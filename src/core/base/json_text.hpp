@@ -1,4 +1,4 @@
-// JSON as text and back: the library's reader and writer, which are compiled in one file only.
+// JSON as text and back, by the library in one file only; whole numbers of JSON from outside.
 #pragma once
 
 #include <cstdint>

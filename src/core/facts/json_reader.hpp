@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "facts/memory_text.hpp"
+#include "facts/byte_text.hpp"
 
 namespace ddprun::facts {
 

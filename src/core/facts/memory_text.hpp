@@ -1,4 +1,4 @@
-// Parsers of the kernel's texts about memory, and numbers of bytes as text.
+// Parsers of the kernel's texts about memory limits and processes killed for them.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,6 @@
 #include <string_view>
 
 namespace ddprun::facts {
-
-// Any bytes as UTF-8 text and back, for formats that hold text only.
-
-// Returns valid UTF-8 unchanged; each other byte as \xNN, and a backslash before an x as \x5c.
-std::string escape_bytes(std::string_view bytes);
-// Reverses it: unescape_bytes(escape_bytes(b)) == b for all b; a \x without two hexadecimal digits stays as
-// it is.
-std::string unescape_bytes(std::string_view text);
 
 // Control group that accounts for a process' memory: a folder under /sys/fs/cgroup, and its kind of files.
 struct MemoryGroup {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "facts/byte_text.hpp"
 #include "facts/json_reader.hpp"
-#include "facts/memory_text.hpp"
 #include "facts/proc_text.hpp"
 #include "facts/topology.hpp"
 

@@ -9,7 +9,7 @@
 #include "agent/link_settings.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
-#include "event_loop/waiting.hpp"
+#include "event_loop/child_frames.hpp"
 #include "net/staging/sealed_door.hpp"
 #include "os/process/helper_child.hpp"
 #include "os/process/reaper.hpp"

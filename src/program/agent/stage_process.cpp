@@ -16,7 +16,7 @@
 #include "copies/stage_folder.hpp"
 #include "copies/stage_reader.hpp"
 #include "copies/stage_writer.hpp"
-#include "event_loop/waiting.hpp"
+#include "event_loop/child_frames.hpp"
 #include "facts/memory_text.hpp"
 #include "net/staging/stage_client.hpp"
 #include "net/staging/stage_server.hpp"

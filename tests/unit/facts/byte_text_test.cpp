@@ -1,4 +1,4 @@
-#include "facts/memory_text.hpp"
+#include "facts/byte_text.hpp"
 
 #include "base/text.hpp"
 #include "catch.hpp"
