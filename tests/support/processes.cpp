@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -31,6 +32,9 @@ void wait_until_readable(int descriptor) {
 }
 
 }  // namespace
+
+Adopting::Adopting() { REQUIRE(os::adopt_orphans()); }
+Adopting::~Adopting() { ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0); }
 
 os::SpawnRequest worker_request(std::vector<std::string> arguments) {
   return request_for(DDPRUN_TEST_WORKER, std::move(arguments));

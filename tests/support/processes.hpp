@@ -22,6 +22,14 @@ ExitStatus wait_for_end(os::Child& child);
 // Any process, ours or not; fails the test unless it is gone within ten seconds.
 void wait_until_gone(const os::Fd& pidfd);
 
+// Orphans come to us while this lives, as to an agent; fails the test where they cannot.
+struct Adopting {
+  Adopting();
+  ~Adopting();
+  Adopting(const Adopting&) = delete;
+  Adopting& operator=(const Adopting&) = delete;
+};
+
 // Bytes until `text` was seen (or the end for ""); fails the test after ten seconds without.
 std::string read_until(int descriptor, const std::string& text);
 // Runs a worker to its end and returns what it wrote.

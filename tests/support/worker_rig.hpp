@@ -1,8 +1,6 @@
 // The workers of one host as shells with a script, served without an agent.
 #pragma once
 
-#include <sys/prctl.h>
-
 #include <chrono>
 #include <csignal>
 #include <map>
@@ -13,6 +11,7 @@
 #include "catch.hpp"
 #include "os/find_program.hpp"
 #include "plan_node.hpp"
+#include "processes.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::testing {
@@ -28,14 +27,12 @@ class WorkerRig {
           ++calls;
           ended[worker] = status;
         }) {
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // as the agent is: what a worker leaves behind becomes our child
     group.when_heard([this](std::size_t) { ++heard; });
     begin(Attempt{1});
   }
   ~WorkerRig() {
     for (std::size_t i = 0; i < size(); ++i) group.kill_group(i);
     group.signal_descendants(SIGKILL);
-    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
   WorkerRig(const WorkerRig&) = delete;
   WorkerRig& operator=(const WorkerRig&) = delete;
@@ -93,6 +90,7 @@ class WorkerRig {
     return test::plan_node(snapshot_, options);
   }
 
+  Adopting adopting_;  // what a worker leaves behind
   boost::asio::io_context context_;
   facts::Snapshot snapshot_;
   plan::LaunchPlan plan_;

@@ -23,12 +23,6 @@ using namespace ddprun::testing;
 
 namespace {
 
-// Orphans come to us while this lives.
-struct Adopting {
-  Adopting() { REQUIRE(adopt_orphans()); }
-  ~Adopting() { ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0); }
-};
-
 struct Started {
   Child child;
   Fd output;
