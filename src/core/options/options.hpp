@@ -18,6 +18,7 @@
 #include "options/check_options.hpp"
 #include "options/container.hpp"
 #include "options/hang_options.hpp"
+#include "options/program_options.hpp"
 #include "options/restart_options.hpp"
 #include "options/stage_options.hpp"
 #include "options/store_options.hpp"
@@ -111,6 +112,10 @@ struct Options {
   CheckOptions check;
   StageOptions stage;
   CheckpointOptions checkpoint;
+
+  ProgramOptions program;
+  std::string job_file;            // --job: read before anything else
+  bool several_programs = false;   // the workers are one ddprun a node, which starts the programs of the job
 
   DryRun dry_run = DryRun::off;
   std::string picture_file;   // --dry-run=svg FILE.svg; empty: standard output

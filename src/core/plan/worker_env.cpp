@@ -265,8 +265,10 @@ void carry_into_container(Changes& changes, const LaunchPlan& plan, const facts:
 
 // Removes the variables that connect this agent to the ddprun that started it, and to the others: a worker
 // that started a ddprun would pass them on.
-void cut_from_front_end(Changes& changes, const facts::Environment& environment) {
+void cut_from_front_end(Changes& changes, const facts::Environment& environment, bool several_programs) {
   for (const auto& [name, value] : environment) {
+    const bool proof = name == allocation::k_secret_variable || name == allocation::k_front_end_key_variable;
+    if (proof && several_programs) continue;  // the worker's own ddpruns prove themselves by it
     const bool ours = allocation::is_front_end_variable(name) || name == allocation::k_secret_variable;
     if (ours) changes.remove(name, "ddprun's, not a worker's");
   }
@@ -289,6 +291,7 @@ std::vector<VariableChange> scrub_changes(const facts::Environment& environment,
 }
 
 bool worker_hosts_store(const options::Options& options, int world_size) {
+  if (options.several_programs) return false;  // their nodes meet in it, also a single one
   return options.store == options::StoreHost::worker || world_size == 1;
 }
 
@@ -330,7 +333,8 @@ std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const fa
   show_devices(changes, plan, worker.view, environment);
   set_card(changes, plan, worker, environment);
   set_places(changes, worker, environment);
-  cut_from_front_end(changes, environment);
+  cut_from_front_end(changes, environment, plan.node->options.several_programs);
+  for (const auto& [name, value] : plan.node->options.program.environment) changes.set(name, value, "--env");
   changes.set("DDPRUN_LAUNCH_ID", assignment.launch_id, "the same on all nodes");
   changes.set("DDPRUN_AGENT_ID", context.agent_id, "marks the processes of this agent");
   changes.set("DDPRUN_PROGRESS_FILE", context.progress_file, "temporary folder");

@@ -45,6 +45,7 @@ struct CoordinatorSettings {
   // Time for which a lost agent may come back to its place, where something or somebody may start it again.
   // Each time uses one of max_restarts. Unset with `elastic`, and where no agent comes back.
   std::optional<Milliseconds> return_timeout{};
+  bool independent = false;        // a lost agent costs the others nothing, and they go on
   bool looks_at_spares = false;    // before a restart
   bool by_network = false;         // --order: ranks in the order of Announcement::network
   int domain_size = 0;             // Options::domain_size

@@ -7,8 +7,10 @@ namespace ddprun::agent {
 
 namespace {
 
-// Reports whether the failure is a check's finding, which has been printed already.
-bool found_by_check(const report::Cause& cause, const options::Options& options) {
+// Reports whether the failure has been printed already: a check's finding, or the end of a program of several.
+bool is_told(const report::Cause& cause, const options::Options& options) {
+  if (options.several_programs)
+    return cause.kind == report::Cause::Kind::worker_failed && cause.failure.status.kind == ExitStatus::Kind::exited;
   return options.check.wanted && cause.kind == report::Cause::Kind::worker_failed &&
          report::exit_code_of(cause.failure.status) == 1;
 }
@@ -43,7 +45,7 @@ void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int
 std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
                        const Requeue& requeue, JobFiles& files) {
   write_report(finish, plans, began, requeue, files);
-  if (found_by_check(finish.cause, plans.node->options)) return {};
+  if (is_told(finish.cause, plans.node->options)) return {};
   std::string text = report::render_report(finish.cause, finish.restarts);
   if (!text.empty()) text.pop_back();
   const bool signalled = finish.cause.kind == report::Cause::Kind::stopped_by_signal;

@@ -197,6 +197,7 @@ net::CoordinatorServiceSettings make_coordinator_settings(
   settings.failure = failure;
   settings.coordinator.agents = rendezvous.agents;
   settings.coordinator.elastic = elastic_of(node);
+  settings.coordinator.independent = node.options.several_programs;
   settings.coordinator.by_network = options::orders_by_network(node.options);
   settings.coordinator.domain_size = node.options.domain_size.value;
   settings.coordinator.replace_after = node.options.check.replace_after.value;

@@ -49,6 +49,9 @@
 #include "plan/unlike_nodes.hpp"
 #include "plan/worker_command.hpp"
 #include "probes/launch_facts.hpp"
+#include "program_nodes/program_node.hpp"
+#include "program_nodes/programs_start.hpp"
+#include "programs/program.hpp"
 #include "render/render_plan.hpp"
 #include "render/render_remote_launch.hpp"
 #include "selflaunch/remote_launcher.hpp"
@@ -356,9 +359,14 @@ plan::NodeProposal propose_here(facts::Snapshot& snapshot, const options::Option
 
 // Carries out the launch that the options and the environment describe: prints it, starts it on all hosts, or
 // runs it here. `started` is set once there is no way back.
-int launch(facts::Snapshot& snapshot, options::Options& options, const Notices& known, bool& started,
-           streams::OutputLink& output_link) {
+int launch(facts::Snapshot& snapshot, options::Options& options, const std::vector<programs::Program>& programs,
+           const Notices& known, bool& started, streams::OutputLink& output_link) {
   allocation::Allocation allocation = allocation::detect_allocation(snapshot, options.place);
+  if (!programs.empty()) {
+    program_nodes::refuse_tasks(allocation);
+    if (options.dry_run != options::DryRun::off)
+      return program_nodes::print_programs(programs, options, allocation, snapshot);
+  }
   if (auto self_launch = plan_self_launch(snapshot, options, allocation)) {
     self_launch->notices.insert(self_launch->notices.end(), known.begin(), known.end());
     return start_everywhere(*self_launch, options, snapshot);
@@ -391,6 +399,7 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
         streams::OutputLink& output_link) {
   console::set_up_log(console::Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
   if (commands::is_check_node(snapshot)) return commands::check_node(snapshot);
+  if (program_nodes::is_program_node(snapshot)) return program_nodes::run_program_node(snapshot);
   if (allocation::is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
   if (const auto mask = allocation::find_front_end_umask(snapshot)) os::set_umask(*mask);
   const facts::Environment captured = snapshot.environment;
@@ -398,7 +407,9 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
 
   command_line::OptionLayers layers = command_line::read_configuration(snapshot);
   command_line::Advice advice;
-  auto parsed = command_line::parse_command_line(snapshot.arguments, snapshot.environment, layers, &advice);
+  program_nodes::read_job_file(snapshot);
+  const auto pieces = programs::split_programs(snapshot.arguments);
+  auto parsed = command_line::parse_command_line(pieces.front(), snapshot.environment, layers, &advice);
   if (const auto* printed = std::get_if<command_line::Printed>(&parsed)) {
     console::print_data(printed->text);
     return printed->exit_code;
@@ -414,10 +425,13 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
     snapshot.host.stderr_is_terminal = false;
 
   Notices known;
+  std::vector<programs::Program> several;
   if (!options.snapshot_file.empty()) {
     known = become_snapshot(snapshot, options);
   } else {
     commands::make_check_job(options);
+    several = program_nodes::read_programs(pieces, options, snapshot.environment, layers);
+    several.empty() ? program_nodes::refuse_alone(options) : program_nodes::make_programs_launch(options, several);
     read_named_files(snapshot, layers, options, advice);
     known = join_notices(std::move(advice.warnings), left_over);
     commands::make_check_job(options);  // again where a site has given options
@@ -431,7 +445,7 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
       command_line::normalise_arguments(snapshot.arguments, command_line::option_table()).launch;
   if (!options.capture_file.empty()) return capture(snapshot, options, captured);
   if (options.snapshot_file.empty()) ask_libraries(snapshot, options);
-  return launch(snapshot, options, known, started, output_link);
+  return launch(snapshot, options, several, known, started, output_link);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ struct GroupTitle {
 
 constexpr GroupTitle k_groups[] = {
     {OptionGroup::program, "The program"},
+    {OptionGroup::programs, "Several programs"},
     {OptionGroup::workers, "Workers and nodes"},
     {OptionGroup::discovery, "Rendezvous"},
     {OptionGroup::binding, "Binding"},

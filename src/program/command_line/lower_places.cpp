@@ -88,6 +88,12 @@ std::vector<std::string> own_variables() {
   return names;
 }
 
+// Reports whether it tells a program of the others in its job.
+bool is_of_programs(std::string_view name) {
+  return name.starts_with("DDPRUN_PROGRAM") || name.starts_with("DDPRUN_HOSTS_") || name.starts_with("DDPRUN_ADDR_") ||
+         name == "DDPRUN_READY_FILE";
+}
+
 // Returns what to write instead of DDPRUN_ and `name`; empty if the variable may be another program's.
 std::string advice_for_unknown(const std::string& name, const std::vector<std::string>& known) {
   if (std::ranges::find(k_of_modules, name) != std::end(k_of_modules)) return {};
@@ -148,7 +154,7 @@ void warn_of_unknown_variables(Draft& draft, const facts::Environment& environme
     const std::string name = variable->first.substr(k_own_prefix.size());
     const bool is_known = std::ranges::find(known, name) != known.end() ||
                           allocation::is_front_end_variable(variable->first) ||
-                          variable->first == allocation::k_secret_variable;
+                          variable->first == allocation::k_secret_variable || is_of_programs(variable->first);
     const std::string advice = is_known ? std::string() : advice_for_unknown(name, known);
     if (!advice.empty())
       draft.warnings.push_back(

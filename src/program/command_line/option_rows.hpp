@@ -138,6 +138,7 @@ inline void note(Draft& draft, const Given& given, std::string why) {
 }
 
 // Return the other parts of the table in its order, after those of option_table.cpp.
+std::span<const OptionEntry> of_programs();
 std::span<const OptionEntry> of_failures();
 std::span<const OptionEntry> of_output();
 std::span<const OptionEntry> of_looking();

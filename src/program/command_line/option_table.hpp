@@ -45,6 +45,7 @@ struct Draft : options::Options {
 
 enum class OptionGroup {
   program,
+  programs,
   workers,
   discovery,
   binding,

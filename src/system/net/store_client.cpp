@@ -54,17 +54,43 @@ void StoreClient::set(const std::string& key, const std::string& value) {
   if (!socket_.write(bytes, k_limit)) fail("the connection has ended");
 }
 
-std::optional<std::string> StoreClient::get(const std::string& key, Milliseconds limit) {
+std::int64_t StoreClient::add(const std::string& key, std::int64_t number) {
+  std::string bytes = begin(store::StoreOperation::add);
+  append_text(bytes, key);
+  append_number(bytes, number);
+  char sum[sizeof number];
+  if (!socket_.write(bytes, k_limit) || !socket_.read(sum, sizeof sum, k_limit)) fail("the connection has ended");
+  std::memcpy(&number, sum, sizeof number);
+  return number;
+}
+
+void StoreClient::ask(const std::string& key) {
   std::string bytes = begin(store::StoreOperation::wait);
   append_number(bytes, std::uint64_t{1});
   append_text(bytes, key);
   if (!socket_.write(bytes, k_limit)) fail("the connection has ended");
+  asked_ = key;
+}
+
+std::string StoreClient::take() {
+  char ready = store::k_store_wait_canceled;
+  if (!socket_.read(&ready, 1, k_limit)) fail("the connection has ended");
+  return fetch(asked_);
+}
+
+std::optional<std::string> StoreClient::get(const std::string& key, Milliseconds limit) {
+  ask(key);
   char ready = store::k_store_wait_canceled;
   if (!socket_.read(&ready, 1, limit)) {
     connect();  // the wait is still under way on the former connection
     return std::nullopt;
   }
-  bytes = begin(store::StoreOperation::get);
+  return fetch(key);
+}
+
+// Reads the value of a key that is there.
+std::string StoreClient::fetch(const std::string& key) {
+  std::string bytes = begin(store::StoreOperation::get);
   append_text(bytes, key);
   std::uint64_t size = 0;
   char length[sizeof size];

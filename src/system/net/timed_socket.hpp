@@ -33,6 +33,7 @@ class TimedSocket {
   // Ends writing: the peer reads the end behind what was written.
   bool end_writing();
 
+  int descriptor() const { return descriptor_; }
   std::string local_address() const;
   int path_mtu() const;  // bytes that the kernel would send in one packet; 0: not known
 

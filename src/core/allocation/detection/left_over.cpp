@@ -101,6 +101,15 @@ bool is_launcher_variable(std::string_view name) {
   return !starts_with_any(name, k_tuning_prefixes) || starts_with_any(name, k_not_tuning_prefixes);
 }
 
+facts::Environment without_worker_variables(const facts::Environment& environment) {
+  facts::Environment left = environment;
+  const auto list = parse_worker_list(environment);
+  if (!list) return left;
+  for (const std::string& name : list->names) left.erase(name);
+  left.erase(k_worker_list_variable);
+  return left;
+}
+
 std::vector<std::string> find_left_over(const facts::Snapshot& snapshot) {
   const auto list = parse_worker_list(snapshot.environment);
   const std::string here = name_jobs(snapshot.environment);

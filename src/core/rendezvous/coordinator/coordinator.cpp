@@ -463,6 +463,12 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
     if (takeover_) check_takeover(now);
     return;
   }
+  if (settings_.independent && state_ == State::running && agent != settings_.own) {
+    actions_.push_back(ShowNotice{{sentence, {}}});
+    at(agent).succeeded = true;  // nothing more is expected of it
+    if (all_succeeded()) finish({});
+    return;
+  }
   if (how != Left::told && is_outvoted(agent, sentence)) return;
   if (may_return(agent)) {
     changes_.push_back(sentence);

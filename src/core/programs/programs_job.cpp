@@ -1,0 +1,276 @@
+#include "programs/programs_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace ddprun::programs {
+
+namespace {
+
+constexpr Milliseconds k_tell_every{30'000};
+constexpr Milliseconds k_quick_end{10'000};  // a program that ends so soon waits before it starts again
+constexpr Milliseconds k_first_pause{1'000};
+constexpr Milliseconds k_longest_pause{30'000};
+
+Milliseconds pause_after(int quick_ends) {
+  if (quick_ends == 0) return Milliseconds{0};
+  return std::min(k_first_pause * (1 << std::min(quick_ends - 1, 10)), k_longest_pause);
+}
+
+}  // namespace
+
+ProgramsJob::ProgramsJob(std::vector<Program> programs, std::vector<std::vector<int>> nodes)
+    : programs_(std::move(programs)), nodes_(std::move(nodes)), states_(programs_.size()) {}
+
+ProgramsJob::Actions ProgramsJob::start(TimePoint now) {
+  start_those_that_may(now);
+  tell_at_ = now + k_tell_every;
+  return take();
+}
+
+// Reports whether `program` starts only after `other`.
+bool ProgramsJob::awaits(std::size_t program, std::size_t other) const {
+  const auto& after = programs_[program].after;
+  return std::ranges::find(after, programs_[other].name) != after.end();
+}
+
+bool ProgramsJob::may_start(std::size_t program) const {
+  for (std::size_t other = 0; other < programs_.size(); ++other) {
+    if (awaits(program, other) && !states_[other].ready) return false;
+  }
+  return states_[program].phase == Phase::waiting && !ending_;
+}
+
+void ProgramsJob::start_those_that_may(TimePoint now) {
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    if (may_start(i)) begin(i, now);
+  }
+}
+
+void ProgramsJob::begin(std::size_t program, TimePoint now) {
+  State& state = states_[program];
+  state.phase = Phase::running;
+  state.ended.clear();
+  state.ready_nodes.clear();
+  state.started = now;
+  state.again.reset();
+  actions_.orders.push_back({Doing::start, static_cast<int>(program), state.attempt, 0});
+  actions_.changed = true;
+}
+
+ProgramsJob::Actions ProgramsJob::on_news(const NodeNews& news, TimePoint now) {
+  if (news.what == News::gone) {
+    gone_.insert(news.node);
+    for (std::size_t i = 0; i < programs_.size(); ++i) note_ended(i, now);
+    return take();
+  }
+  const auto program = static_cast<std::size_t>(news.program);
+  if (program >= programs_.size() || news.attempt != states_[program].attempt) return take();
+  State& state = states_[program];
+  if (news.what == News::ended) {
+    state.ended[news.node] = news.code;
+    note_ended(program, now);
+    return take();
+  }
+  state.ready_nodes.insert(news.node);
+  const std::vector<int>& nodes = nodes_[program];
+  const bool ready = programs_[program].independent
+                         ? std::ranges::all_of(nodes, [&](int node) { return state.ready_nodes.contains(node); })
+                         : state.ready_nodes.contains(nodes.front());
+  if (!ready || std::exchange(state.ready, true)) return take();
+  actions_.changed = true;
+  start_those_that_may(now);
+  return take();
+}
+
+ProgramsJob::Actions ProgramsJob::on_stop(TimePoint now) {
+  by_signal_ = true;
+  end_job(0, now);
+  return take();
+}
+
+// Looks whether the program has ended on all its nodes, and what follows.
+void ProgramsJob::note_ended(std::size_t program, TimePoint now) {
+  State& state = states_[program];
+  if (state.phase != Phase::running && state.phase != Phase::stopping) return;
+  if (state.again) return;
+  for (const int node : nodes_[program]) {
+    if (!state.ended.contains(node) && !gone_.contains(node)) return;
+  }
+  state.code = state.ended.empty() ? k_exit_own_failure : 0;
+  for (const auto& [node, code] : state.ended) state.code = std::max(state.code, code);
+  const Program& each = programs_[program];
+  const bool stopped = state.phase == Phase::stopping;
+  state.phase = Phase::over;
+  actions_.changed = true;
+  if (stopped || ending_) return stop_next();
+  if (each.on_exit == options::OnExit::restart) return start_again(program, now);
+  if (each.on_exit == options::OnExit::job) return end_job(state.code, now);
+  const bool failed = state.code != 0;
+  if (!failed) state.ready = true;
+  if (failed && each.on_exit == options::OnExit::fail) return end_job(state.code, now);
+  for (std::size_t other = 0; other < programs_.size(); ++other) {
+    if (states_[other].phase != Phase::waiting || !awaits(other, program) || state.ready) continue;
+    actions_.sentences.push_back({fmt::format("{} cannot start: {} ended with code {} before it was ready",
+                                       programs_[other].name, each.name, state.code),
+                           "see why it ended, in its lines above"});
+    return end_job(state.code, now);
+  }
+  start_those_that_may(now);
+  if (std::ranges::all_of(states_, [](const State& one) { return one.phase == Phase::over; })) end_job(0, now);
+}
+
+void ProgramsJob::start_again(std::size_t program, TimePoint now) {
+  State& state = states_[program];
+  state.quick_ends = now - state.started < k_quick_end ? state.quick_ends + 1 : 0;
+  const Milliseconds pause = pause_after(state.quick_ends > 1 ? state.quick_ends - 1 : 0);
+  ++state.attempt;
+  state.phase = Phase::running;
+  state.again = now + pause;
+  const std::string when = pause == Milliseconds{0} ? "" : " in " + describe_duration(pause);
+  actions_.sentences.push_back({fmt::format("{} ended with code {}; it starts again{} (number {})", programs_[program].name,
+                                     state.code, when, state.attempt)});
+  if (pause == Milliseconds{0}) begin(program, now);
+}
+
+std::string ProgramsJob::name_running() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    if (states_[i].phase == Phase::running) names.push_back(programs_[i].name);
+  }
+  return join(names, ", ");
+}
+
+void ProgramsJob::end_job(int code, TimePoint) {
+  if (ending_) return;
+  ending_ = code;
+  const auto by = std::ranges::find_if(states_, [](const State& each) { return each.phase == Phase::over; });
+  const std::string running = name_running();
+  if (!by_signal_ && !running.empty()) {
+    std::vector<std::string> over;
+    for (std::size_t i = 0; i < programs_.size(); ++i) {
+      if (states_[i].phase == Phase::over && (code == 0 || states_[i].code == code)) over.push_back(programs_[i].name);
+    }
+    const std::string what = by == states_.end() || over.empty() ? std::string("the job ends")
+                                                                 : fmt::format("{} ended with code {}", over.back(), code);
+    actions_.sentences.push_back({fmt::format("{}; stopping {}", what, running)});
+  }
+  stop_next();
+}
+
+// Stops the running programs that no other running one has asked for (--after); once none runs, all end.
+void ProgramsJob::stop_next() {
+  if (over_) return;
+  bool runs = false;
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    State& state = states_[i];
+    if (state.again) {  // waits to be started again: nothing of it runs
+      state.again.reset();
+      state.phase = Phase::over;
+    }
+    runs |= state.phase == Phase::running || state.phase == Phase::stopping;
+  }
+  if (!runs) {
+    over_ = true;
+    actions_.orders.push_back({Doing::end, 0, 0, *ending_});
+    return;
+  }
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    if (states_[i].phase != Phase::running) continue;
+    bool needed = false;
+    for (std::size_t other = 0; other < programs_.size(); ++other) {
+      const Phase phase = states_[other].phase;
+      needed |= awaits(other, i) && (phase == Phase::running || phase == Phase::stopping);
+    }
+    if (!needed) {
+      states_[i].phase = Phase::stopping;
+      actions_.orders.push_back({Doing::stop, static_cast<int>(i), states_[i].attempt, 0});
+    }
+  }
+}
+
+std::string ProgramsJob::describe_ready(std::size_t program) const {
+  const std::string& ready = programs_[program].ready;
+  if (ready.empty()) return "it has not touched $DDPRUN_READY_FILE";
+  if (parse_integer(ready)) return fmt::format("its port {} does not answer", ready);
+  return fmt::format("{} is not there", printable(ready));
+}
+
+// Says what programs wait for, and ends the job once that takes longer than they may.
+void ProgramsJob::tell_waiting(TimePoint now) {
+  for (std::size_t i = 0; i < programs_.size() && !ending_; ++i) {
+    if (states_[i].phase != Phase::waiting) continue;
+    for (std::size_t other = 0; other < programs_.size(); ++other) {
+      if (!awaits(i, other) || states_[other].ready || states_[other].phase != Phase::running) continue;
+      const auto waited = std::chrono::floor<Milliseconds>(now - states_[other].started);
+      const bool late = waited >= Milliseconds{programs_[i].ready_timeout};
+      if (late) {
+        actions_.sentences.push_back({fmt::format("{} was not started: {} was not ready within {}: {}", programs_[i].name,
+                                           programs_[other].name, describe_duration(Milliseconds{programs_[i].ready_timeout}),
+                                           describe_ready(other)),
+                               "give it more time with --ready-timeout, or say with --ready how it shows"});
+        return end_job(k_exit_deadline, now);
+      }
+      if (tell_at_ && now >= *tell_at_)
+        actions_.sentences.push_back({fmt::format("{} waits for {} to be ready, for {} so far: {}", programs_[i].name,
+                                           programs_[other].name, describe_seconds(waited), describe_ready(other))});
+    }
+  }
+}
+
+ProgramsJob::Actions ProgramsJob::on_time(TimePoint now) {
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    if (states_[i].again && now >= *states_[i].again && !ending_) begin(i, now);
+  }
+  tell_waiting(now);
+  if (tell_at_ && now >= *tell_at_) tell_at_ = now + k_tell_every;
+  return take();
+}
+
+std::optional<TimePoint> ProgramsJob::deadline() const {
+  std::optional<TimePoint> soonest;
+  const auto consider = [&](TimePoint at) { soonest = std::min(at, soonest.value_or(at)); };
+  if (ending_) return soonest;
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    if (states_[i].again) consider(*states_[i].again);
+    if (states_[i].phase != Phase::waiting) continue;
+    if (tell_at_) consider(*tell_at_);
+    for (std::size_t other = 0; other < programs_.size(); ++other) {
+      if (awaits(i, other) && !states_[other].ready && states_[other].phase == Phase::running)
+        consider(states_[other].started + Milliseconds{programs_[i].ready_timeout});
+    }
+  }
+  return soonest;
+}
+
+std::vector<int> ProgramsJob::nodes_awaited() const {
+  std::vector<int> nodes;
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    const State& state = states_[i];
+    if (state.again || state.ended.empty() || (state.phase != Phase::running && state.phase != Phase::stopping)) continue;
+    for (const int node : nodes_[i]) {
+      if (!state.ended.contains(node) && !gone_.contains(node)) nodes.push_back(node);
+    }
+  }
+  return nodes;
+}
+
+std::string ProgramsJob::state_of(std::size_t program) const {
+  switch (states_[program].phase) {
+    case Phase::waiting:
+      return "waiting";
+    case Phase::over:
+      return "ended";
+    default:
+      return states_[program].ready ? "ready" : "running";
+  }
+}
+
+ProgramsJob::Actions ProgramsJob::take() { return std::exchange(actions_, {}); }
+
+}  // namespace ddprun::programs

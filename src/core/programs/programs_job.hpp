@@ -1,0 +1,120 @@
+// Decides, on the job's first node, when each program starts, is stopped, starts again, and when the job ends.
+// A state machine that calls nothing: what the nodes say and the time in, orders to all nodes out, in order.
+//
+//   waiting ──(those of --after are ready)──► running ──(ended on all its nodes)──► over
+//                                                ▲                                   │
+//                                                └────────(--on-exit restart)────────┘
+//
+// A program is ready once its first node says so; one of independent workers, once all its nodes do; and one that has ended
+// with 0. The end of the job is decided once: then programs are stopped in order, first those that others do not need
+// (--after), and the last order is `end`.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "programs/program.hpp"
+
+namespace ddprun::programs {
+
+enum class Doing { start, stop, end };
+
+struct Order {
+  Doing what = Doing::start;
+  int program = 0;  // of start and stop
+  int attempt = 0;  // of start
+  int code = 0;     // of end: the job's
+  friend bool operator==(const Order&, const Order&) = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Order, what, program, attempt, code)
+
+enum class News { ended, ready, gone };
+
+// What a node says of a program's attempt; `gone`: the node does not answer any more, and nothing of it runs.
+struct NodeNews {
+  News what = News::ended;
+  int node = 0;
+  int program = 0;
+  int attempt = 0;
+  int code = 0;  // exit code of ddprun there
+  friend bool operator==(const NodeNews&, const NodeNews&) = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeNews, what, node, program, attempt, code)
+
+// A sentence for the user; with a hint it is about a failure.
+struct Say {
+  std::string what;
+  std::string hint{};
+  friend bool operator==(const Say&, const Say&) = default;
+};
+
+// What follows, to be done in this order.
+struct JobActions {
+  bool changed = false;  // the table of programs: all nodes are told first
+  std::vector<Order> orders;
+  std::vector<Say> sentences;
+};
+
+class ProgramsJob {
+ public:
+  using Actions = JobActions;
+
+  // `nodes`: of each program, as place() has found them.
+  ProgramsJob(std::vector<Program> programs, std::vector<std::vector<int>> nodes);
+
+  Actions start(TimePoint now);
+  Actions on_news(const NodeNews& news, TimePoint now);
+  Actions on_stop(TimePoint now);  // the job is to end by a signal, which its launcher reports
+  Actions on_time(TimePoint now);
+  std::optional<TimePoint> deadline() const;
+
+  bool over() const { return over_; }
+  // Reports whether the nodes of a program are waited for since others have ended: they may be lost.
+  std::vector<int> nodes_awaited() const;
+  std::string state_of(std::size_t program) const;  // as in Shown
+  int attempt_of(std::size_t program) const { return states_[program].attempt; }
+
+ private:
+  enum class Phase { waiting, running, stopping, over };
+  struct State {
+    Phase phase = Phase::waiting;
+    bool ready = false;
+    int attempt = 0;
+    std::map<int, int> ended;    // code by node, of this attempt
+    std::set<int> ready_nodes;
+    TimePoint started;
+    std::optional<TimePoint> again;  // starts again then
+    int quick_ends = 0;              // in a row
+    int code = 0;
+  };
+
+  bool awaits(std::size_t program, std::size_t other) const;
+  bool may_start(std::size_t program) const;
+  void start_those_that_may(TimePoint now);
+  void begin(std::size_t program, TimePoint now);
+  void note_ended(std::size_t program, TimePoint now);
+  void start_again(std::size_t program, TimePoint now);
+  void end_job(int code, TimePoint now);
+  void stop_next();
+  void tell_waiting(TimePoint now);
+  std::string describe_ready(std::size_t program) const;
+  std::string name_running() const;
+  Actions take();
+
+  std::vector<Program> programs_;
+  std::vector<std::vector<int>> nodes_;
+  std::vector<State> states_;
+  std::set<int> gone_;
+  std::optional<int> ending_;  // code of the job
+  bool by_signal_ = false;
+  bool over_ = false;
+  std::optional<TimePoint> tell_at_;
+  Actions actions_;
+};
+
+}  // namespace ddprun::programs

@@ -1,0 +1,111 @@
+#include "program_nodes/program_child.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <variant>
+
+#include "allocation/detection/left_over.hpp"
+#include "allocation/detection/started.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "net/timed_socket.hpp"
+#include "os/process/become.hpp"
+#include "os/process/signals.hpp"
+#include "os/process/spawn.hpp"
+#include "plan/worker_env.hpp"
+
+namespace ddprun::program_nodes {
+
+using programs::Program;
+
+namespace {
+
+constexpr Milliseconds k_port_limit{100};
+
+}  // namespace
+
+facts::Environment make_environment(const Program& program, const ProgramPlace& place,
+                                    const facts::Environment& environment) {
+  facts::Environment own = allocation::without_worker_variables(environment);
+  own.insert(place.shown.begin(), place.shown.end());
+  own[allocation::k_started_hosts_variable] = join(place.hosts, ",");
+  own[allocation::k_started_rank_variable] = std::to_string(place.rank);
+  if (!place.job.empty()) own[allocation::k_started_job_variable] = place.job;
+  own["MASTER_ADDR"] = place.address;
+  own.erase("MASTER_PORT");
+  own["DDPRUN_PROGRAM"] = program.name;
+  own["DDPRUN_READY_FILE"] = place.folder + "/ready";
+  if (!place.share.all_gpus) own[place.visible_variable] = place.visible_gpus;
+  return own;
+}
+
+std::vector<std::string> make_arguments(const Program& program, const ProgramPlace& place) {
+  std::vector<std::string> arguments{"ddprun", "--rdzv-id=" + program.name};
+  const bool said = std::ranges::any_of(program.words, [](const std::string& word) { return word.starts_with("--nnodes="); });
+  if (!said) arguments.push_back(fmt::format("--nnodes={}", place.hosts.size()));
+  arguments.insert(arguments.end(), program.words.begin(), program.words.end());
+  return arguments;
+}
+
+void ProgramChild::start(int attempt, const facts::Environment& environment) {
+  ::unlink(ready_file().c_str());
+  attempt_ = attempt;
+  ready_ = false;
+  os::SpawnRequest request;
+  request.arguments = make_arguments(program_, place_);
+  request.program = os::capture_own_file();
+  request.environment = plan::make_environment_strings(make_environment(program_, place_, environment));
+  const os::Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  request.standard_input = place_.first ? 0 : nothing.get();
+  request.unbound_cpus = place_.share.cpus;
+  request.ignored_signals = os::capture_ignored_signals(os::handled_signals());
+  auto result = os::spawn(request);
+  if (std::holds_alternative<os::SpawnFailure>(result)) {
+    failed_ = k_exit_not_found;
+    return;
+  }
+  child_ = std::move(std::get<os::Child>(result));
+}
+
+std::optional<int> ProgramChild::take_end() {
+  if (failed_) return std::exchange(failed_, std::nullopt);
+  if (!child_) return std::nullopt;
+  const auto status = child_->ending();
+  if (!status) return std::nullopt;
+  child_->reap();
+  child_.reset();
+  return status->kind == ExitStatus::Kind::exited      ? status->value
+         : status->kind == ExitStatus::Kind::signalled ? 128 + status->value
+                                                       : k_exit_not_found;
+}
+
+void ProgramChild::signal(int number) {
+  if (child_) child_->send_signal(number);
+}
+
+void ProgramChild::kill() {
+  if (child_) child_->send_signal(SIGKILL);  // its own reaper ends what it has started
+}
+
+bool ProgramChild::shows_ready() const {
+  const std::string& ready = program_.ready;
+  const auto port = parse_integer(ready);
+  if (!port) return ::access((ready.empty() ? ready_file() : ready).c_str(), F_OK) == 0;
+  return std::ranges::any_of(std::vector{std::string("127.0.0.1"), std::string("::1"), place_.own_address},
+                             [&](const std::string& address) {
+                               return net::TimedSocket().connect(address, static_cast<int>(*port), k_port_limit).empty();
+                             });
+}
+
+bool ProgramChild::take_ready() {
+  if (!child_ || ready_ || !shows_ready()) return false;
+  ready_ = true;
+  return true;
+}
+
+}  // namespace ddprun::program_nodes

@@ -1,0 +1,61 @@
+// The ddprun of one program on one node: started, stopped, and looked at whether the program is ready.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "facts/snapshot.hpp"
+#include "os/process/child.hpp"
+#include "programs/program.hpp"
+
+namespace ddprun::program_nodes {
+
+// What its ddprun is told of its place in the job.
+struct ProgramPlace {
+  std::vector<std::string> hosts;  // of this program
+  int rank = 0;                    // of this node among them
+  std::string address;             // of the first of them
+  std::string own_address;         // of this node
+  std::string job;                 // "slurm/29"; empty: no scheduler's
+  programs::Share share;
+  std::string visible_gpus;  // for CUDA_VISIBLE_DEVICES; used where not all are its own
+  std::string visible_variable;
+  facts::Environment shown;  // DDPRUN_PROGRAMS and those beside it
+  bool first = false;        // has standard input, where its rank 0 is
+  std::string folder;        // for its files
+};
+
+// The environment and the command line of that ddprun; `environment` is that of the launch's worker.
+facts::Environment make_environment(const programs::Program& program, const ProgramPlace& place, const facts::Environment& environment);
+std::vector<std::string> make_arguments(const programs::Program& program, const ProgramPlace& place);
+
+class ProgramChild {
+ public:
+  ProgramChild(programs::Program program, ProgramPlace place) : program_(std::move(program)), place_(std::move(place)) {}
+
+  // Starts it for an attempt of the whole program; an end with code 127 where that cannot be done.
+  void start(int attempt, const facts::Environment& environment);
+  bool runs() const { return child_.has_value(); }
+  int attempt() const { return attempt_; }
+  // Returns the exit code, once, when it has ended.
+  std::optional<int> take_end();
+  void signal(int number);
+  void kill();
+  // Returns true once, when the program shows to be ready.
+  bool take_ready();
+
+ private:
+  bool shows_ready() const;
+  std::string ready_file() const { return place_.folder + "/ready"; }
+
+  programs::Program program_;
+  ProgramPlace place_;
+  std::optional<os::Child> child_;
+  std::optional<int> failed_;  // exit code of one that could not be started
+  int attempt_ = -1;
+  bool ready_ = false;
+};
+
+}  // namespace ddprun::program_nodes

@@ -1,0 +1,429 @@
+#include "program_nodes/program_node.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "allocation/detection/left_over.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "console/log.hpp"
+#include "net/name_lookup.hpp"
+#include "net/store_client.hpp"
+#include "os/atomic_file.hpp"
+#include "os/capture/capture_hardware.hpp"
+#include "os/clock.hpp"
+#include "os/files/temp_dir.hpp"
+#include "os/process/signals.hpp"
+#include "placement/devices.hpp"
+#include "program_nodes/program_child.hpp"
+#include "programs/programs_job.hpp"
+
+namespace ddprun::program_nodes {
+
+using programs::Doing;
+using programs::News;
+using programs::NodeNews;
+using programs::Order;
+using programs::Program;
+using programs::ProgramsJob;
+using programs::Say;
+using programs::Share;
+using programs::Shown;
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Milliseconds k_meeting{60'000};   // until the record of every node is there
+constexpr Milliseconds k_look{100};         // between two looks at what is to get ready
+constexpr Milliseconds k_beat{2'000};       // between two signs of life of a node
+constexpr Milliseconds k_silent{7'000};     // without one, once others of a program have ended
+constexpr Milliseconds k_orders_due{3'000};  // after a stop signal, before a node stops its programs by itself
+
+// What a node tells of itself.
+struct NodeRecord {
+  std::string host;
+  std::string address;
+  int gpus = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeRecord, host, address, gpus)
+
+// What all nodes are told before anything starts; with an error nothing does.
+struct NodesOfPrograms {
+  std::vector<NodeRecord> records;
+  std::vector<std::vector<int>> nodes;  // of each program
+  std::string error;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodesOfPrograms, records, nodes, error)
+
+std::string numbered(const char* what, std::int64_t number) { return fmt::format("ddprun-programs/{}/{}", what, number); }
+constexpr const char* k_nodes = "ddprun-programs/nodes";
+constexpr const char* k_news_count = "ddprun-programs/news";
+constexpr const char* k_orders_count = "ddprun-programs/orders";
+
+int number_of(const facts::Snapshot& snapshot, const char* name) {
+  const auto value = facts::find_variable(snapshot, name);
+  const auto number = value ? parse_integer(*value) : std::nullopt;
+  if (!number || *number < 0)
+    throw Error(fmt::format("{} is for ddprun itself: {} is not set", k_program_node, name), "separate programs with ':'");
+  return static_cast<int>(*number);
+}
+
+std::string text_of(const facts::Snapshot& snapshot, const char* name) {
+  return facts::find_variable(snapshot, name).value_or("");
+}
+
+net::StoreClient open_store(const std::string& address, int port) {
+  const std::vector<std::string> found = net::look_up_name(address);
+  return {found.empty() ? address : found.front(), port};
+}
+
+bool asks_to_stop(int signal) {
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
+
+class ProgramNode {
+ public:
+  ProgramNode(facts::Snapshot& snapshot, std::vector<Program> programs)
+      : snapshot_(snapshot),
+        programs_(std::move(programs)),
+        rank_(number_of(snapshot, "RANK")),
+        world_(number_of(snapshot, "WORLD_SIZE")),
+        signals_(os::handled_signals()),
+        store_(open_store(text_of(snapshot, "MASTER_ADDR"), number_of(snapshot, "MASTER_PORT"))),
+        orders_(open_store(text_of(snapshot, "MASTER_ADDR"), number_of(snapshot, "MASTER_PORT"))),
+        folder_(facts::find_variable(snapshot, "TMPDIR")) {}
+
+  int run() {
+    if (!meet()) return k_exit_usage;
+    make_children();
+    orders_.ask(numbered("order", next_order_));
+    if (rank_ == 0) {
+      job_.emplace(programs_, met_.nodes);
+      news_.emplace(open_store(text_of(snapshot_, "MASTER_ADDR"), number_of(snapshot_, "MASTER_PORT")));
+      news_->ask(numbered("news", next_news_));
+      carry_out(job_->start(os::now()));
+    }
+    try {
+      while (!done()) turn();
+    } catch (const Error& error) {
+      if (stop_signal_ == 0) console::say_error(fmt::format("on {}: {}", snapshot_.host.name, error.what()), error.hint());
+      stop_alone();
+      return k_exit_own_failure;
+    }
+    return code_.value_or(0);
+  }
+
+ private:
+  // ---- the meeting
+
+  bool meet() {
+    if (!snapshot_.host.topology) os::capture_hardware(snapshot_.host, {});
+    devices_ = placement::find_visible_devices(snapshot_);
+    const std::string master = text_of(snapshot_, "MASTER_ADDR");
+    const NodeRecord own{snapshot_.host.name, rank_ == 0 ? master : store_.local_address(),
+                         static_cast<int>(devices_.entries.size())};
+    store_.set(numbered("node", rank_), Json(own).dump());
+    if (rank_ == 0) {
+      lead_meeting();
+      store_.set(k_nodes, Json(met_).dump());
+      return met_.error.empty();
+    }
+    const auto told = store_.get(k_nodes, 2 * k_meeting);
+    if (!told) throw Error("the first node did not say which programs run where");
+    met_ = Json::parse(*told).get<NodesOfPrograms>();
+    return met_.error.empty();
+  }
+
+  void lead_meeting() {
+    const TimePoint until = os::now() + k_meeting;
+    for (int node = 0; node < world_; ++node) {
+      const auto left = std::chrono::ceil<Milliseconds>(until - os::now());
+      const auto told = store_.get(numbered("node", node), std::max(left, Milliseconds{1}));
+      if (!told) throw Error(fmt::format("node {} of {} said nothing within {}", node, world_, describe_duration(k_meeting)));
+      met_.records.push_back(Json::parse(*told).get<NodeRecord>());
+    }
+    try {
+      met_.nodes = programs::place(programs_, hosts_of_job());
+      for (int node = 0; node < world_; ++node) count_ranks(node);
+    } catch (const Error& error) {
+      met_.error = error.what();
+      console::say_error(error.what(), error.hint());
+    }
+  }
+
+  std::vector<std::string> hosts_of_job() const {
+    std::vector<std::string> hosts;
+    for (const NodeRecord& each : met_.records) hosts.push_back(each.host);
+    return hosts;
+  }
+
+  std::vector<std::size_t> programs_of(int node) const {
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < programs_.size(); ++i) {
+      if (std::ranges::find(met_.nodes[i], node) != met_.nodes[i].end()) found.push_back(i);
+    }
+    return found;
+  }
+
+  std::vector<Share> share(int node, const std::vector<facts::Core>& cores) const {
+    std::vector<const Program*> here;
+    for (const std::size_t each : programs_of(node)) here.push_back(&programs_[each]);
+    const NodeRecord& record = met_.records[static_cast<std::size_t>(node)];
+    return programs::share_node(here, record.host, cores, record.gpus);
+  }
+
+  void count_ranks(int node) {
+    ranks_.resize(programs_.size());
+    const std::vector<std::size_t> here = programs_of(node);
+    const std::vector<Share> shares = share(node, {});
+    for (std::size_t i = 0; i < here.size(); ++i) ranks_[here[i]] += shares[i].workers;
+  }
+
+  // ---- the programs of this node
+
+  std::vector<facts::Core> cores_here() const {
+    std::vector<facts::Core> cores;
+    const std::vector<int>& allowed = snapshot_.host.allowed_cpus;
+    for (facts::Core core : snapshot_.host.topology ? snapshot_.host.topology->cores : facts::make_flat_topology(allowed).cores) {
+      std::erase_if(core.cpus, [&](int cpu) { return !std::ranges::binary_search(allowed, cpu); });
+      if (!core.cpus.empty()) cores.push_back(std::move(core));
+    }
+    return cores;
+  }
+
+  // DDPRUN_HOSTS_SERVER and DDPRUN_ADDR_SERVER, DDPRUN_PROGRAMS and its file.
+  facts::Environment shown_to_workers() const {
+    facts::Environment shown;
+    for (const Shown& each : shown_) {
+      shown["DDPRUN_HOSTS_" + programs::variable_part(each.name)] = join(each.hosts, ",");
+      shown["DDPRUN_ADDR_" + programs::variable_part(each.name)] = each.addresses.front();
+    }
+    shown["DDPRUN_PROGRAMS"] = Json(shown_).dump();
+    shown["DDPRUN_PROGRAMS_FILE"] = programs_file();
+    return shown;
+  }
+  std::string programs_file() const { return folder_.path() + "/programs.json"; }
+
+  void make_children() {
+    for (std::size_t i = 0; i < programs_.size(); ++i) {
+      Shown shown{programs_[i].name, {}, {}, i < ranks_.size() ? ranks_[i] : 0, "waiting", 0};
+      for (const int node : met_.nodes[i]) {
+        const NodeRecord& record = met_.records[static_cast<std::size_t>(node)];
+        shown.hosts.push_back(record.host);
+        shown.addresses.push_back(record.address);
+      }
+      shown_.push_back(std::move(shown));
+    }
+    const std::vector<std::size_t> here = programs_of(rank_);
+    const std::vector<Share> shares = share(rank_, cores_here());
+    const std::string jobs = allocation::name_jobs(snapshot_.environment);
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      const std::size_t program = here[i];
+      ProgramPlace place;
+      place.hosts = shown_[program].hosts;
+      const auto& nodes = met_.nodes[program];
+      place.rank = static_cast<int>(std::ranges::find(nodes, rank_) - nodes.begin());
+      place.address = shown_[program].addresses.front();
+      place.own_address = met_.records[static_cast<std::size_t>(rank_)].address;
+      place.job = jobs.substr(0, jobs.find(','));
+      place.share = shares[i];
+      std::vector<std::string> visible;
+      for (const int gpu : shares[i].gpus) visible.push_back(devices_.entries[static_cast<std::size_t>(gpu)]);
+      place.visible_gpus = join(visible, ",");
+      place.visible_variable = devices_.narrowing.empty() ? "CUDA_VISIBLE_DEVICES" : devices_.narrowing;
+      place.first = program == 0 && place.rank == 0;
+      place.folder = folder_.path() + "/" + programs_[program].name;
+      std::filesystem::create_directory(place.folder);
+      children_.emplace(program, ProgramChild(programs_[program], std::move(place)));
+    }
+  }
+
+  // ---- one turn of the loop
+
+  bool done() const {
+    const bool runs = std::ranges::any_of(children_, [](const auto& each) { return each.second.runs(); });
+    return code_.has_value() && !runs;
+  }
+
+  void turn() {
+    wait();
+    while (const auto signal = signals_.read()) on_signal(*signal);
+    take_orders();
+    if (news_) take_news();
+    look_at_children();
+    if (job_ && !job_->over()) {
+      if (const auto due = job_->deadline(); due && os::now() >= *due) carry_out(job_->on_time(os::now()));
+      look_for_silent();
+    }
+    if (os::now() >= beat_due_) {
+      store_.add(numbered("beat", rank_), 1);
+      beat_due_ = os::now() + k_beat;
+    }
+    const bool unheard = job_ == std::nullopt && stop_due_ && os::now() >= *stop_due_;
+    if (unheard) throw Error("the first node gave no order to stop");
+  }
+
+  void wait() {
+    std::vector<pollfd> files{{signals_.descriptor().get(), POLLIN, 0}, {orders_.descriptor(), POLLIN, 0}};
+    if (news_) files.push_back({news_->descriptor(), POLLIN, 0});
+    ::poll(files.data(), files.size(), static_cast<int>(k_look.count()));
+    has_order_ = (files[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+    has_news_ = news_ && (files[2].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+  }
+
+  void on_signal(const os::SignalEvent& event) {
+    if (event.number == SIGCHLD) return;
+    if (!asks_to_stop(event.number)) {
+      if (!os::is_passed_on(event)) return;
+      for (auto& [program, child] : children_) child.signal(event.number);
+      return;
+    }
+    if (std::exchange(stop_signal_, event.number) == 0) stop_due_ = os::now() + k_orders_due;
+    if (job_) carry_out(job_->on_stop(os::now()));
+  }
+
+  void take_orders() {
+    if (!has_order_) return;
+    for (std::string text = orders_.take();; text = store_.get(numbered("order", next_order_), k_meeting).value_or("{}")) {
+      follow(Json::parse(text));
+      ++next_order_;
+      if (store_.add(k_orders_count, 0) < next_order_) break;
+    }
+    orders_.ask(numbered("order", next_order_));
+  }
+
+  void follow(const Json& message) {
+    stop_due_.reset();
+    if (message.contains("shown")) {
+      shown_ = message.at("shown").get<std::vector<Shown>>();
+      os::replace_file(programs_file(), message.at("shown").dump(1));
+      return;
+    }
+    const Order order = message.get<Order>();
+    if (order.what == Doing::end) {
+      code_ = order.code;
+      return;
+    }
+    const auto child = children_.find(static_cast<std::size_t>(order.program));
+    if (child == children_.end()) return;
+    if (order.what == Doing::start) return child->second.start(order.attempt, with_table());
+    child->second.signal(stop_signal_ != 0 ? stop_signal_ : SIGTERM);
+  }
+
+  facts::Environment with_table() const {
+    facts::Environment environment = snapshot_.environment;
+    for (const auto& [name, value] : shown_to_workers()) environment[name] = value;
+    return environment;
+  }
+
+  void look_at_children() {
+    for (auto& [program, child] : children_) {
+      if (const auto code = child.take_end()) tell({News::ended, rank_, static_cast<int>(program), child.attempt(), *code});
+      if (child.take_ready()) tell({News::ready, rank_, static_cast<int>(program), child.attempt(), 0});
+    }
+  }
+
+  void tell(const NodeNews& news) { store_.set(numbered("news", store_.add(k_news_count, 1)), Json(news).dump()); }
+
+  // ---- the first node
+
+  void take_news() {
+    if (!has_news_) return;
+    for (std::string text = news_->take();; text = store_.get(numbered("news", next_news_), k_meeting).value_or("{}")) {
+      carry_out(job_->on_news(Json::parse(text).get<NodeNews>(), os::now()));
+      ++next_news_;
+      if (store_.add(k_news_count, 0) < next_news_) break;
+    }
+    news_->ask(numbered("news", next_news_));
+  }
+
+  void give(const Json& message) { store_.set(numbered("order", store_.add(k_orders_count, 1)), message.dump()); }
+
+  void carry_out(const ProgramsJob::Actions& actions) {
+    if (actions.changed) {
+      for (std::size_t i = 0; i < shown_.size(); ++i) {
+        shown_[i].state = job_->state_of(i);
+        shown_[i].attempt = job_->attempt_of(i);
+      }
+      give(Json{{"shown", shown_}});
+    }
+    for (const Order& order : actions.orders) give(Json(order));
+    for (const Say& say : actions.sentences)
+      say.hint.empty() ? console::say(say.what) : console::say_error(say.what, say.hint);
+  }
+
+  // Nodes that others of a program wait for may be lost: those without a sign of life are.
+  void look_for_silent() {
+    for (const int node : job_->nodes_awaited()) {
+      const std::int64_t beats = store_.add(numbered("beat", node), 0);
+      auto& [seen, since] = heard_[node];
+      if (beats != seen || since == TimePoint{}) {
+        seen = beats;
+        since = os::now();
+      } else if (os::now() - since > k_silent) {
+        carry_out(job_->on_news({News::gone, node, 0, 0, 0}, os::now()));
+      }
+    }
+  }
+
+  // Ends what runs here, as nobody is left who could say so.
+  void stop_alone() {
+    for (auto& [program, child] : children_) child.signal(SIGTERM);
+    const auto runs = [&] { return std::ranges::any_of(children_, [](const auto& each) { return each.second.runs(); }); };
+    while (runs()) {  // the launch kills this process once the grace is over
+      pollfd file{signals_.descriptor().get(), POLLIN, 0};
+      ::poll(&file, 1, static_cast<int>(k_look.count()));
+      while (signals_.read()) continue;
+      for (auto& [program, child] : children_) child.take_end();
+    }
+  }
+
+  facts::Snapshot& snapshot_;
+  std::vector<Program> programs_;
+  int rank_, world_;
+  os::SignalSource signals_;
+  net::StoreClient store_, orders_;
+  std::optional<net::StoreClient> news_;
+  os::TempDir folder_;
+  placement::VisibleDevices devices_;
+  NodesOfPrograms met_;
+  std::vector<int> ranks_;
+  std::vector<Shown> shown_;
+  std::map<std::size_t, ProgramChild> children_;
+  std::optional<ProgramsJob> job_;  // on the first node
+  std::map<int, std::pair<std::int64_t, TimePoint>> heard_;
+  std::int64_t next_order_ = 1, next_news_ = 1;
+  bool has_order_ = false, has_news_ = false;
+  int stop_signal_ = 0;
+  std::optional<TimePoint> stop_due_;  // when an order to stop has to have come
+  TimePoint beat_due_;
+  std::optional<int> code_;
+};
+
+}  // namespace
+
+bool is_program_node(const facts::Snapshot& snapshot) {
+  return !snapshot.arguments.empty() && snapshot.arguments.front() == k_program_node;
+}
+
+int run_program_node(facts::Snapshot& snapshot) {
+  if (snapshot.arguments.size() != 2)
+    throw UsageError(fmt::format("{} is internal to ddprun", k_program_node), "leave it out");
+  std::vector<Program> programs;
+  try {
+    programs = Json::parse(snapshot.arguments[1]).get<std::vector<Program>>();
+  } catch (const Json::exception&) {
+    throw UsageError(fmt::format("{} is internal to ddprun", k_program_node), "leave it out");
+  }
+  return ProgramNode(snapshot, std::move(programs)).run();
+}
+
+}  // namespace ddprun::program_nodes
