@@ -14,7 +14,7 @@ namespace ddprun::programs {
 
 namespace {
 
-constexpr const char* k_separator = ":";
+constexpr const char* k_separators[] = {":", "::"};
 
 [[noreturn]] void fail(const Program& program, const std::string& what, const std::string& hint) {
   throw UsageError(fmt::format("program {}: {}", program.name, what), hint);
@@ -242,7 +242,8 @@ std::vector<std::vector<std::string>> split_programs(const std::vector<std::stri
       pieces.back().insert(pieces.back().end(), arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
       break;
     }
-    arguments[i] == k_separator ? (void)pieces.emplace_back() : pieces.back().push_back(arguments[i]);
+    const bool separates = std::ranges::find(k_separators, arguments[i]) != std::end(k_separators);
+    separates ? (void)pieces.emplace_back() : pieces.back().push_back(arguments[i]);
   }
   if (pieces.size() == 1) return pieces;
   if (std::ranges::any_of(pieces, [](const auto& piece) { return piece.empty(); }))
@@ -251,6 +252,15 @@ std::vector<std::vector<std::string>> split_programs(const std::vector<std::stri
   if (pieces.size() > k_most_programs)
     throw UsageError(fmt::format("the job has {} programs, more than {}", pieces.size(), k_most_programs));
   return pieces;
+}
+
+std::vector<std::string> join_programs(const std::vector<std::vector<std::string>>& pieces) {
+  std::vector<std::string> words = pieces.front();
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    words.emplace_back(k_separators[1]);
+    words.insert(words.end(), pieces[i].begin(), pieces[i].end());
+  }
+  return words;
 }
 
 void settle_names(std::vector<Program>& programs, const std::vector<std::string>& scripts) {

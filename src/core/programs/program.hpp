@@ -2,7 +2,8 @@
 //
 //   ddprun train.py : --name server --nodes 3 serve.py : --name data --with train loader.py
 //
-// A lone ":" stands between them. Each has its own ranks, store and attempts.
+// A lone ":" stands between them, or "::", which srun and mpiexec leave to us: ":" they read themselves. Each has its
+// own ranks, store and attempts.
 #pragma once
 
 #include <cstddef>
@@ -36,9 +37,11 @@ struct Program {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, name, words, nodes, node_list, with, after, ready, ready_timeout,
                                    on_exit, workers, gpus, independent)
 
-// Splits the words of a command line at each lone ":" before a "--"; one piece where there is none. Throws UsageError
-// for an empty piece, or more than k_most_programs.
+// Splits the words of a command line at each lone ":" or "::" before a "--"; one piece where there is none. Throws
+// UsageError for an empty piece, or more than k_most_programs.
 std::vector<std::vector<std::string>> split_programs(const std::vector<std::string>& arguments);
+// Joins them by "::", for a remote launcher.
+std::vector<std::string> join_programs(const std::vector<std::vector<std::string>>& pieces);
 
 // Gives programs without a name that of their script, each name once, and checks that those named by --with and
 // --after exist and do not wait for each other. Throws UsageError that names the program.
@@ -69,11 +72,12 @@ struct Shown {
   std::string name;
   std::vector<std::string> hosts;
   std::vector<std::string> addresses;
-  int ranks = 0;  // of its first attempt
+  std::vector<std::string> ready;  // addresses of those that are ready now
+  int ranks = 0;                   // of its first attempt
   std::string state;  // "waiting", "running", "ready", "ended"
   int attempt = 0;  // number of times that all of it was started again
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Shown, name, hosts, addresses, ranks, state, attempt)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Shown, name, hosts, addresses, ready, ranks, state, attempt)
 
 // Name of a program in a variable: "SERVER_A" of "server-a".
 std::string variable_part(const std::string& name);

@@ -66,6 +66,7 @@ void ProgramsJob::begin(std::size_t program, TimePoint now) {
 ProgramsJob::Actions ProgramsJob::on_news(const NodeNews& news, TimePoint now) {
   if (news.what == News::gone) {
     gone_.insert(news.node);
+    for (State& each : states_) actions_.changed |= each.ready_nodes.erase(news.node) > 0;
     for (std::size_t i = 0; i < programs_.size(); ++i) note_ended(i, now);
     return take();
   }
@@ -74,23 +75,24 @@ ProgramsJob::Actions ProgramsJob::on_news(const NodeNews& news, TimePoint now) {
   State& state = states_[program];
   if (news.what == News::ended) {
     state.ended[news.node] = news.code;
+    state.ready_nodes.erase(news.node);
     note_ended(program, now);
     return take();
   }
-  state.ready_nodes.insert(news.node);
-  const std::vector<int>& nodes = nodes_[program];
-  const bool ready = programs_[program].independent
-                         ? std::ranges::all_of(nodes, [&](int node) { return state.ready_nodes.contains(node); })
-                         : state.ready_nodes.contains(nodes.front());
-  if (!ready || std::exchange(state.ready, true)) return take();
   actions_.changed = true;
+  if (news.what == News::not_ready) {
+    state.ready_nodes.erase(news.node);
+    return take();
+  }
+  state.ready_nodes.insert(news.node);
+  const bool ready = !programs_[program].independent || state.ready_nodes.size() == nodes_[program].size();
+  if (!ready || std::exchange(state.ready, true)) return take();
   start_those_that_may(now);
   return take();
 }
 
-ProgramsJob::Actions ProgramsJob::on_stop(TimePoint now) {
-  by_signal_ = true;
-  end_job(0, now);
+ProgramsJob::Actions ProgramsJob::on_stop() {
+  end_job(0, {});
   return take();
 }
 
@@ -110,19 +112,19 @@ void ProgramsJob::note_ended(std::size_t program, TimePoint now) {
   actions_.changed = true;
   if (stopped || ending_) return stop_next();
   if (each.on_exit == options::OnExit::restart) return start_again(program, now);
-  if (each.on_exit == options::OnExit::job) return end_job(state.code, now);
+  const std::string end = fmt::format("{} ended with code {}", each.name, state.code);
+  if (each.on_exit == options::OnExit::job) return end_job(state.code, end);
   const bool failed = state.code != 0;
   if (!failed) state.ready = true;
-  if (failed && each.on_exit == options::OnExit::fail) return end_job(state.code, now);
+  if (failed && each.on_exit == options::OnExit::fail) return end_job(state.code, end);
   for (std::size_t other = 0; other < programs_.size(); ++other) {
     if (states_[other].phase != Phase::waiting || !awaits(other, program) || state.ready) continue;
-    actions_.sentences.push_back({fmt::format("{} cannot start: {} ended with code {} before it was ready",
-                                       programs_[other].name, each.name, state.code),
-                           "see why it ended, in its lines above"});
-    return end_job(state.code, now);
+    actions_.sentences.push_back({fmt::format("{} cannot start: {} before it was ready", programs_[other].name, end),
+                                  "see why it ended, in its lines above"});
+    return end_job(state.code, "the job ends");
   }
   start_those_that_may(now);
-  if (std::ranges::all_of(states_, [](const State& one) { return one.phase == Phase::over; })) end_job(0, now);
+  if (std::ranges::all_of(states_, [](const State& one) { return one.phase == Phase::over; })) end_job(0, {});
 }
 
 void ProgramsJob::start_again(std::size_t program, TimePoint now) {
@@ -130,6 +132,7 @@ void ProgramsJob::start_again(std::size_t program, TimePoint now) {
   state.quick_ends = now - state.started < k_quick_end ? state.quick_ends + 1 : 0;
   const Milliseconds pause = pause_after(state.quick_ends > 1 ? state.quick_ends - 1 : 0);
   ++state.attempt;
+  state.ready = false;
   state.phase = Phase::running;
   state.again = now + pause;
   const std::string when = pause == Milliseconds{0} ? "" : " in " + describe_duration(pause);
@@ -146,20 +149,13 @@ std::string ProgramsJob::name_running() const {
   return join(names, ", ");
 }
 
-void ProgramsJob::end_job(int code, TimePoint) {
+// Ends the job. `why`: said where others are to be stopped.
+void ProgramsJob::end_job(int code, const std::string& why) {
   if (ending_) return;
   ending_ = code;
-  const auto by = std::ranges::find_if(states_, [](const State& each) { return each.phase == Phase::over; });
   const std::string running = name_running();
-  if (!by_signal_ && !running.empty()) {
-    std::vector<std::string> over;
-    for (std::size_t i = 0; i < programs_.size(); ++i) {
-      if (states_[i].phase == Phase::over && (code == 0 || states_[i].code == code)) over.push_back(programs_[i].name);
-    }
-    const std::string what = by == states_.end() || over.empty() ? std::string("the job ends")
-                                                                 : fmt::format("{} ended with code {}", over.back(), code);
-    actions_.sentences.push_back({fmt::format("{}; stopping {}", what, running)});
-  }
+  if (!why.empty() && !running.empty())
+    actions_.sentences.push_back({fmt::format("{}; stopping {}", why, running)});
   stop_next();
 }
 
@@ -214,7 +210,7 @@ void ProgramsJob::tell_waiting(TimePoint now) {
                                            programs_[other].name, describe_duration(Milliseconds{programs_[i].ready_timeout}),
                                            describe_ready(other)),
                                "give it more time with --ready-timeout, or say with --ready how it shows"});
-        return end_job(k_exit_deadline, now);
+        return end_job(k_exit_deadline, "the job ends");
       }
       if (tell_at_ && now >= *tell_at_)
         actions_.sentences.push_back({fmt::format("{} waits for {} to be ready, for {} so far: {}", programs_[i].name,

@@ -5,8 +5,7 @@
 //                                                ▲                                   │
 //                                                └────────(--on-exit restart)────────┘
 //
-// A program is ready once its first node says so; one of independent workers, once all its nodes do; and one that has ended
-// with 0. The end of the job is decided once: then programs are stopped in order, first those that others do not need
+// A program is ready once one of its nodes says so; one of independent workers, once all do; and one that has ended with 0. The end of the job is decided once: then programs are stopped in order, first those that others do not need
 // (--after), and the last order is `end`.
 #pragma once
 
@@ -33,7 +32,7 @@ struct Order {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Order, what, program, attempt, code)
 
-enum class News { ended, ready, gone };
+enum class News { ended, ready, not_ready, gone };
 
 // What a node says of a program's attempt; `gone`: the node does not answer any more, and nothing of it runs.
 struct NodeNews {
@@ -69,7 +68,7 @@ class ProgramsJob {
 
   Actions start(TimePoint now);
   Actions on_news(const NodeNews& news, TimePoint now);
-  Actions on_stop(TimePoint now);  // the job is to end by a signal, which its launcher reports
+  Actions on_stop();  // the job is to end by a signal, which its launcher reports
   Actions on_time(TimePoint now);
   std::optional<TimePoint> deadline() const;
 
@@ -77,6 +76,7 @@ class ProgramsJob {
   // Reports whether the nodes of a program are waited for since others have ended: they may be lost.
   std::vector<int> nodes_awaited() const;
   std::string state_of(std::size_t program) const;  // as in Shown
+  std::set<int> ready_nodes(std::size_t program) const { return states_[program].ready_nodes; }
   int attempt_of(std::size_t program) const { return states_[program].attempt; }
 
  private:
@@ -99,7 +99,7 @@ class ProgramsJob {
   void begin(std::size_t program, TimePoint now);
   void note_ended(std::size_t program, TimePoint now);
   void start_again(std::size_t program, TimePoint now);
-  void end_job(int code, TimePoint now);
+  void end_job(int code, const std::string& why);
   void stop_next();
   void tell_waiting(TimePoint now);
   std::string describe_ready(std::size_t program) const;
@@ -111,7 +111,6 @@ class ProgramsJob {
   std::vector<State> states_;
   std::set<int> gone_;
   std::optional<int> ending_;  // code of the job
-  bool by_signal_ = false;
   bool over_ = false;
   std::optional<TimePoint> tell_at_;
   Actions actions_;

@@ -1,5 +1,6 @@
 // Start of an attempt, once everything that the workers need is there.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -39,6 +40,7 @@ void Driver::handle(const rendezvous::Start& start) {
   say_new_notices();
   step_aside();
   told_failure_.reset();
+  if (const auto ready = facts::find_variable(snapshot_, "DDPRUN_READY_FILE")) ::unlink(ready->c_str());
   traced_ = false;
   events_.begin_attempt();
   endings_.begin(plans_.attempt);

@@ -409,6 +409,7 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
   command_line::Advice advice;
   program_nodes::read_job_file(snapshot);
   const auto pieces = programs::split_programs(snapshot.arguments);
+  snapshot.arguments = programs::join_programs(pieces);
   auto parsed = command_line::parse_command_line(pieces.front(), snapshot.environment, layers, &advice);
   if (const auto* printed = std::get_if<command_line::Printed>(&parsed)) {
     console::print_data(printed->text);

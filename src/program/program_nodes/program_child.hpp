@@ -43,8 +43,8 @@ class ProgramChild {
   std::optional<int> take_end();
   void signal(int number);
   void kill();
-  // Returns true once, when the program shows to be ready.
-  bool take_ready();
+  // Returns whether the program shows to be ready on this node, where that has changed.
+  std::optional<bool> take_ready(TimePoint now);
 
  private:
   bool shows_ready() const;
@@ -56,6 +56,8 @@ class ProgramChild {
   std::optional<int> failed_;  // exit code of one that could not be started
   int attempt_ = -1;
   bool ready_ = false;
+  int looks_in_vain_ = 0;  // in a row, of one that was ready
+  TimePoint look_due_;
 };
 
 }  // namespace ddprun::program_nodes

@@ -214,7 +214,7 @@ class ProgramNode {
 
   void make_children() {
     for (std::size_t i = 0; i < programs_.size(); ++i) {
-      Shown shown{programs_[i].name, {}, {}, i < ranks_.size() ? ranks_[i] : 0, "waiting", 0};
+      Shown shown{programs_[i].name, {}, {}, {}, i < ranks_.size() ? ranks_[i] : 0, "waiting", 0};
       for (const int node : met_.nodes[i]) {
         const NodeRecord& record = met_.records[static_cast<std::size_t>(node)];
         shown.hosts.push_back(record.host);
@@ -287,7 +287,7 @@ class ProgramNode {
       return;
     }
     if (std::exchange(stop_signal_, event.number) == 0) stop_due_ = os::now() + k_orders_due;
-    if (job_) carry_out(job_->on_stop(os::now()));
+    if (job_) carry_out(job_->on_stop());
   }
 
   void take_orders() {
@@ -327,7 +327,8 @@ class ProgramNode {
   void look_at_children() {
     for (auto& [program, child] : children_) {
       if (const auto code = child.take_end()) tell({News::ended, rank_, static_cast<int>(program), child.attempt(), *code});
-      if (child.take_ready()) tell({News::ready, rank_, static_cast<int>(program), child.attempt(), 0});
+      if (const auto ready = child.take_ready(os::now()))
+        tell({*ready ? News::ready : News::not_ready, rank_, static_cast<int>(program), child.attempt(), 0});
     }
   }
 
@@ -352,6 +353,8 @@ class ProgramNode {
       for (std::size_t i = 0; i < shown_.size(); ++i) {
         shown_[i].state = job_->state_of(i);
         shown_[i].attempt = job_->attempt_of(i);
+        shown_[i].ready.clear();
+        for (const int node : job_->ready_nodes(i)) shown_[i].ready.push_back(met_.records[static_cast<std::size_t>(node)].address);
       }
       give(Json{{"shown", shown_}});
     }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "allocation/detection/started.hpp"
 #include "allocation/hostlist.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -206,7 +207,14 @@ std::string plan_of(const Program& program, const ProgramPlace& place, const std
   const auto environment = make_environment(program, place, snapshot.environment);
   const os::ProgramEnd end = os::run_program({arguments, plan::make_environment_strings(environment), ""}, k_plan_limit, k_longest_plan);
   if (end.status && end.status->success()) return end.output;
-  throw Error(fmt::format("program {} has no plan: {}", program.name, trim(end.output)));
+  std::string what(trim(end.output)), hint;
+  constexpr std::string_view k_said = "ddprun: ", k_hint = "\nhint: ";
+  if (what.starts_with(k_said)) what.erase(0, k_said.size());
+  if (const std::size_t at = what.find(k_hint); at != std::string::npos) {
+    hint = what.substr(at + k_hint.size());
+    what.resize(at);
+  }
+  throw Error(fmt::format("program {}: {}", program.name, what), hint, end.status ? end.status->value : k_exit_own_failure);
 }
 
 }  // namespace

@@ -1,0 +1,172 @@
+"""Several programs in one job, on one machine and on two that were started by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from support import several
+from support.hosts import wait_until
+from support.manual import as_text, codes, start, wait_all
+from support.ports import free_port
+
+STEP = {"STEP_TIME": "0.1", "OMP_NUM_THREADS": "1"}
+TWO = ("--nproc-per-node", "2")
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def env(torch_python, directory) -> dict[str, str]:
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(directory / "inductor")}  # which torch makes in TMPDIR otherwise
+    return {"PYTHON_EXEC": str(torch_python), **STEP, **cache}
+
+
+@pytest.fixture
+def by_shell(machine, tmp_path, torch_python, env, port) -> dict[int, str]:
+    """The losses of the three scripts, started by a shell one beside the other."""
+    (tmp_path / "programs").write_text(json.dumps([{"name": "server", "ready": ["127.0.0.1"]}]))
+    result = machine.shell(
+        f"export LOCAL_RANK=0 DDPRUN_READY_FILE={tmp_path}/ready; cd {several.SCRIPTS};"
+        f"{torch_python} serve.py {port} & server=$!; {torch_python} load.py {tmp_path}/batches 20 &"
+        f"DDPRUN_PROGRAMS_FILE={tmp_path}/programs PYTHON_EXEC={torch_python} $ddprun --nproc-per-node 2 train.py {tmp_path} 20 {port};"
+        "code=$?; kill $server; wait; exit $code", env={**env, "STEP_TIME": "0"})
+    assert result.code == 0, str(result)
+    return several.losses(result.stdout)
+
+
+@pytest.fixture
+def job(directory, port):
+    """The words of the job of three programs."""
+    return lambda *options: several.words(directory, train=(*TWO, *options), port=port)
+
+
+def test_three_programs_reach_the_loss_of_three_scripts(machine, directory, job, port, env, by_shell):
+    result = machine.run(*job(), env=env)
+    assert result.code == 0, str(result)
+    assert several.losses(result.stdout) == by_shell, str(result)
+    assert "ddprun: train ended with code 0; stopping server" in result.stderr, str(result)
+    assert re.search(r"^\[train 0 \S+\] step 0 loss", result.stdout, re.M), str(result)
+    assert "stopped by" not in result.stderr, str(result)
+
+
+def test_a_server_that_is_killed_comes_back_alone(machine, directory, job, port, env, by_shell):
+    running = machine.start(*job(), env=env)
+    several.wait_for_steps(directory, 5)
+    trainers, server = several.workers("train.py", directory), several.one(lambda: several.workers("serve.py", port))
+    os.kill(server, signal.SIGKILL)
+    wait_until("it is back", lambda: several.workers("serve.py", port) not in ([], [server]))
+    assert several.workers("train.py", directory) == trainers
+    result = running.wait()
+    assert result.code == 0 and several.losses(result.stdout) == by_shell, str(result)
+    assert "ddprun: server ended with code 137; it starts again (number 1)" in result.stderr, str(result)
+    assert re.search(r"rank 0 on \S+ was killed by SIGKILL", result.stderr), str(result)
+
+
+def test_a_trainer_that_starts_again_leaves_its_server_alone(machine, directory, job, port, env, by_shell):
+    running = machine.start(*job("--max-restarts", "1"), env=env)
+    several.wait_for_steps(directory, 5)
+    trainers, server = several.workers("train.py", directory), several.one(lambda: several.workers("serve.py", port))
+    os.kill(trainers[1], signal.SIGKILL)
+    result = running.wait()
+    assert result.code == 0 and several.losses(result.stdout) == by_shell, str(result)
+    assert "starting all workers again (restart 1 of 1)" in result.stderr, str(result)
+    assert "server ended" not in result.stderr, str(result)
+    assert not Path(f"/proc/{server}").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_trainer_and_then_its_server(machine, env, number):
+    text = "import os, signal, sys, time\n" \
+           "def stop(*_):\n time.sleep(0.5 if sys.argv[1] == 'a' else 0)\n" \
+           f" open('{machine.directory}/order', 'a').write(sys.argv[1] + ' ')\n sys.exit(0)\n" \
+           "signal.signal(signal.SIGTERM, stop); signal.signal(signal.SIGINT, stop)\n" \
+           f"open('{machine.directory}/up.' + sys.argv[1], 'w')\nopen(os.environ['DDPRUN_READY_FILE'], 'w')\ntime.sleep(600)\n"
+    (machine.directory / "wait.py").write_text(text)
+    script = str(machine.directory / "wait.py")
+    running = machine.start("--after", "b", "--name", "a", "--nproc-per-node", "1", script, "a", ":", "--name", "b",
+                            "--nproc-per-node", "1", script, "b", env=env)
+    machine.wait_for_files("up.a", "up.b")
+    running.send_signal(number)
+    result = running.wait()
+    assert result.code == 128 + number, str(result)
+    assert (machine.directory / "order").read_text() == "a b ", str(result)
+    assert len(re.findall("stopped by SIG", result.stderr)) == 1, str(result)
+
+
+def test_the_failure_of_a_program_ends_the_job_with_its_code(machine):
+    result = machine.run("--no-python", "sleep", "600", ":", "--name", "server", "--no-python", "sh", "-c", "exit 7")
+    assert result.code == 7, str(result)
+    assert "rank 0 on" in result.stderr and "ddprun: server ended with code 7; stopping sleep" in result.stderr, str(result)
+
+
+def test_a_program_that_is_never_ready_is_named(machine):
+    result = machine.run("--no-python", "--name", "train", "--after", "server", "--ready-timeout", "1s", "true", ":", "--name",
+                         "server", "--ready", "18097", "--no-python", "sleep", "600")
+    assert result.code == 124, str(result)
+    assert "train was not started: server was not ready within 1 s: its port 18097 does not answer" in result.stderr, str(result)
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    (["--nodes", "2", "train.py"], "--nodes is about several programs, and this job has one\nhint: --nnodes sets"),
+    (["train.py", ":"], "there is no program on one side of a ':'"),
+    (["train.py", ":", "--naem", "x", "serve.py"], "program 2: unknown option --naem\nhint: did you mean --name?"),
+    (["train.py", ":", "--name", "x"], "program 2: there is no script to run"),
+    (["train.py", ":", "--with", "trian", "serve.py"], "program serve: --with names no program of this job: 'trian'\nhint: did you mean train?"),
+    (["train.py", ":", "--on-exit", "again", "serve.py"], "program 2: --on-exit is not one of job, fail, restart, ignore: 'again'"),
+    (["train.py", ":", "--ready", "web", "serve.py"], "program 2: --ready is neither a port nor an absolute path"),
+    (["train.py", ":", "--env", "A", "serve.py"], "program 2: --env is not a variable with its value: 'A'"),
+])
+def test_mistakes_name_the_program(machine, line, said):
+    result = machine.run(*line)
+    assert result.code == 2 and said in result.stderr, str(result)
+
+
+def test_programs_share_a_machine_and_know_each_other(machine):
+    show = "echo $DDPRUN_PROGRAM $RANK $WORLD_SIZE $A $(taskset -cp $$ | sed 's/.*: //') $DDPRUN_HOSTS_SECOND $DDPRUN_ADDR_FIRST"
+    result = machine.run("--no-python", "--name", "first", "--env", "A=1", "sh", "-c", show, ":", "--name", "second", "--env", "A=2",
+                         "--env", "B=3", "--nproc-per-node", "2", "sh", "-c", show + "; sleep 1")
+    assert result.code == 0, str(result)
+    lines = sorted(re.sub(r"^\[.*?\] ", "", line) for line in result.stdout.splitlines())
+    assert [line.split()[:4] for line in lines] == [["first", "0", "1", "1"], ["second", "0", "2", "2"], ["second", "1", "2", "2"]], lines
+    assert all(line.split()[5:] == [os.uname().nodename.split(".")[0], "127.0.0.1"] for line in lines), lines
+    if len(os.sched_getaffinity(0)) > 1:
+        assert lines[0].split()[4] != lines[1].split()[4], lines
+
+
+def test_the_plan_shows_every_program(machine):
+    for script in ("train.py", "serve.py"):
+        (machine.directory / script).touch()
+    line = ["--nproc-per-node", "2", "train.py", ":", "--name", "server", "--nproc-per-node", "1", "serve.py"]
+    shown = machine.run("--dry-run", *line)
+    assert shown.code == 0 and "program train on " in shown.stdout and "program server on " in shown.stdout, str(shown)
+    plans = json.loads(machine.run("--dry-run=json", *line).stdout)["programs"]
+    assert list(plans) == ["train", "server"], plans
+
+
+def test_a_file_is_the_same_as_a_line(machine, directory):
+    job = {"max-restarts": 1, "programs": [
+        {"name": "first", "no-python": True, "env": ["A=1", "B=2"], "command": ["sh", "-c", "echo $A$B $TORCHELASTIC_MAX_RESTARTS"]},
+        {"name": "second", "no-python": True, "on-exit": "ignore", "command": ["sh", "-c", "exit 3"]}]}
+    (directory / "job.json").write_text(json.dumps(job))
+    result = machine.run("--job", str(directory / "job.json"))
+    assert result.code == 0 and "12 1" in result.stdout, str(result)
+    (directory / "job.json").write_text('{"programs": [\n{"nam": "x", "command": ["a"]}]}')
+    result = machine.run("--job", str(directory / "job.json"))
+    assert result.code == 2 and "job.json, line 2" in result.stderr and "did you mean name?" in result.stderr, str(result)
+
+
+def test_hosts_that_were_started_by_hand(hosts, directory, key, env):
+    line = several.words(directory, train=("--nnodes", "1", "--nproc-per-node", "2"), server=("--nnodes", "1"))
+    both = [start(hosts, node, "--key-file", key, *line, env=env) for node in range(2)]
+    results = wait_all(both)
+    assert codes(results) == [0, 0], as_text(results)
+    assert len(several.losses(results[0].stdout)) == 20, as_text(results)

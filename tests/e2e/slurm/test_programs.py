@@ -1,0 +1,103 @@
+"""Several programs in one Slurm job: started by srun and by ddprun itself, and what happens when parts of it are lost."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import pytest
+
+from support import several
+from support.hosts import wait_until
+
+STEP = {"STEP_TIME": "0.1", "OMP_NUM_THREADS": "1"}
+SRUN = ["srun", "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--ntasks-per-node=1"]
+TRAIN = ("--nnodes", "2", "--nproc-per-node", "1")
+
+
+@pytest.fixture
+def env(torch_python) -> dict[str, str]:
+    return {"PYTHON_EXEC": str(torch_python), **STEP}
+
+
+@pytest.fixture(scope="module")
+def losses() -> list[dict[int, str]]:
+    """Of the first test; all later ones have the same."""
+    return []
+
+
+def check(result, losses, steps: int = 20) -> None:
+    found = several.losses(result.stdout)
+    assert result.code == 0 and len(found) == steps, str(result)
+    losses.append(found)
+    assert found == losses[0], str(result)
+
+
+def test_srun_starts_one_ddprun_a_node(cluster, directory, env, losses):
+    line = several.words(directory, train=TRAIN, colon="::")
+    result = cluster.run(*SRUN, "-N3", "ddprun", *line, env=env)
+    check(result, losses)
+    assert re.search(r"^\[train 0 n1\] step 0", result.stdout, re.M), str(result)
+    assert "ddprun: train ended with code 0; stopping server" in result.stderr, str(result)
+    assert "stopped by" not in result.stderr, str(result)
+
+
+def test_by_itself_in_a_batch_script(cluster, directory, env, losses):
+    script = directory / "job.sh"
+    line = " ".join(several.words(directory, train=TRAIN))
+    script.write_text(f"#!/bin/sh\n#SBATCH -N3 --ntasks-per-node=1\nexec ddprun {line}\n")
+    result = cluster.batch("-o", f"{directory}/out", "-e", f"{directory}/err", str(script), env=env)
+    text = (directory / "out").read_text()
+    assert result.code == 0, text + (directory / "err").read_text()
+    assert several.losses(text) == losses[0], text
+    assert "ddprun: train ended with code 0; stopping server" in (directory / "err").read_text()
+
+
+def test_one_ddprun_a_worker_is_refused(cluster, env):
+    result = cluster.run("srun", "-N2", "--ntasks-per-node=2", "ddprun", "a.py", "::", "b.py", env=env)
+    assert result.code == 2 and "several programs need one ddprun on each node" in result.stderr, str(result)
+
+
+def test_too_few_nodes_are_refused_with_all_programs(cluster, env):
+    result = cluster.run(*SRUN, "-N2", "ddprun", "--nnodes", "2", "a.py", "::", "--nnodes", "1", "b.py", env=env)
+    assert result.code == 2 and "the programs ask for more nodes than the job has, 2: a 2, b 1" in result.stderr, str(result)
+
+
+def test_the_plan_of_a_job(cluster, directory):
+    result = cluster.run("salloc", "-Q", "-N3", "ddprun", "--dry-run", *several.words(directory, train=TRAIN))
+    assert result.code == 0, str(result)
+    assert "program train on n[1-2]\n" in result.stdout and "program server on n3\n" in result.stdout, str(result)
+    assert "program load on n[1-2]\n" in result.stdout, str(result)
+
+
+def test_a_node_of_the_server_that_is_cut_off_is_replaced_by_its_spare(cluster, directory, env, losses):
+    server = ("--nnodes", "2", "--spares", "1", "--max-restarts", "1")
+    line = several.words(directory, train=TRAIN, server=server, colon="::", steps=200)
+    run = cluster.popen(*SRUN, "-N4", "ddprun", *line, env=env)
+    several.wait_for_steps(directory, 4)
+    trainers = several.workers("train.py", directory)
+    assert len(trainers) == 2
+    cluster.hosts["n3"].unplug()
+    try:
+        several.wait_for_steps(directory, 2 * 120)
+        assert several.workers("train.py", directory) == trainers
+        run.send_signal(signal.SIGINT)
+        run.send_signal(signal.SIGINT)
+        result = run.wait()
+        assert "lost n3" in result.stderr, str(result)
+    finally:
+        cluster.hosts["n3"].plug_in_again()
+        cluster.restore("n3")
+
+
+def test_scancel_stops_all_of_it(cluster, directory, env):
+    script = directory / "job.sh"
+    line = " ".join(several.words(directory, train=TRAIN, steps=10000))
+    script.write_text(f"#!/bin/sh\n#SBATCH -N3 --ntasks-per-node=1\nexec ddprun {line}\n")
+    job = cluster.control.check(["sbatch", "--parsable", "-o", f"{directory}/out", "-e", f"{directory}/err", str(script)], env=env).strip()
+    several.wait_for_steps(directory, 4)
+    cluster.run("scancel", job)
+    cluster.wait_for_job(job)
+    wait_until("nothing is left", lambda: not several.workers("train.py", directory) and not several.workers("serve.py", several.PORT))
+    said = (directory / "err").read_text()
+    assert len(re.findall(r"^ddprun: (stopped by|the job was)", said, re.M)) >= 1, said
