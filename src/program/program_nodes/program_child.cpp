@@ -26,8 +26,8 @@ using programs::Program;
 namespace {
 
 constexpr Milliseconds k_port_limit{100};
-constexpr Milliseconds k_look{100};        // between two looks whether it is ready
-constexpr Milliseconds k_look_again{500};  // whether it still is
+constexpr Milliseconds k_ready_look{100};        // between two looks whether it is ready
+constexpr Milliseconds k_ready_again{500};  // whether it still is
 constexpr int k_most_looks_in_vain = 3;
 
 }  // namespace
@@ -107,7 +107,7 @@ bool ProgramChild::shows_ready() const {
 
 std::optional<bool> ProgramChild::take_ready(TimePoint now) {
   if (!child_ || now < look_due_) return std::nullopt;
-  look_due_ = now + (ready_ ? k_look_again : k_look);
+  look_due_ = now + (ready_ ? k_ready_again : k_ready_look);
   const bool ready = shows_ready();
   looks_in_vain_ = ready ? 0 : looks_in_vain_ + 1;
   if (ready == ready_ || (ready_ && looks_in_vain_ < k_most_looks_in_vain)) return std::nullopt;

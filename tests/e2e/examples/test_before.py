@@ -71,6 +71,15 @@ def test_batch_script_of_a_guide(cluster, guides, script, options):
     check(submit(cluster, guides, script, *options, env={"SYSTEMNAME": "juwelsbooster"}))
 
 
+def test_three_programs_by_srun(cluster, guides):
+    script = guides / "programs.sbatch"
+    cpus = script.read_text().replace("--cpus-per-task=64", "--cpus-per-task=1")
+    script.write_text(cpus.replace("--cpus-per-task=18", "--cpus-per-task=1").replace("--cpus-per-task=8", "--cpus-per-task=1")
+                      .replace("--gpus-per-node=4 --cpus", "--gpus-per-node=2 --cpus"))
+    text = submit(cluster, guides, "programs.sbatch", "--nodes=3", "--gpus-per-node=2")
+    assert re.findall(r"^step (\d+) loss", text, re.MULTILINE) == [str(step) for step in range(40)], text
+
+
 @pytest.mark.parametrize("script", ["before/derecho.pbs", "derecho.pbs"])
 @pytest.mark.usefixtures("sshd")
 def test_batch_script_under_a_stand_in_of_pbs(hosts, guides, script):

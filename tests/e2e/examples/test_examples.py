@@ -107,6 +107,12 @@ def test_a_spare_node_goes_on_from_the_checkpoint(cluster, examples):
     assert "n3 replaces n2" in text, text
 
 
+def test_three_programs_of_a_job(cluster, examples):
+    text = submit(cluster, examples, "programs.sbatch", "--nodes=3", "--gpus-per-node=2")
+    assert re.findall(r"^\[train 0 n1\] step (\d+) loss", text, re.MULTILINE) == [str(step) for step in range(40)], text
+    assert "train ended with code 0; stopping server" in text, text
+
+
 def test_two_machines_manual(hosts, examples):
     first = hosts["n1"].address
     both = [hosts[name].popen(["./two-machines.sh", str(rank), first], cwd=examples)
@@ -132,3 +138,5 @@ def test_every_example_is_run_here():
     tested = "".join(path.read_text() for path in here.glob("test_*.py")) + (EXAMPLES / "two-machines.sh").read_text()
     tested += "".join(path.read_text() for path in EXAMPLES.glob("*.sbatch"))
     assert [path.name for path in sorted(EXAMPLES.iterdir()) if path.is_file() and path.name not in tested] == []
+    several = (here.parent / "support" / "several.py").read_text()  # of local/test_programs.py and slurm/test_programs.py
+    assert [path.name for path in sorted((EXAMPLES / "programs").glob("*.py")) if f'"{path.name}"' not in several] == []

@@ -24,6 +24,7 @@ LAUNCHED = re.compile(r"(exec )?((srun|mpiexec|pbsdsh) (\S+ )*?)?ddprun ")
 COMMANDS = {line for block in BLOCKS for line in block.splitlines() if LAUNCHED.match(line)}
 COMMANDS |= {words for name, page in PAGES.items() if name != "decisions.md"
              for words in re.findall(r"`((?:srun |mpiexec )?ddprun [^`]*)`", page) if "..." not in words}
+JOB = next(block for block in BLOCKS if '"programs": [' in block)  # the file of --job
 PRINTS = {"--version", "--print-config", "--help-all"}  # and starts nothing by itself
 
 
@@ -43,7 +44,9 @@ def test_there_is_something_to_test():
 @pytest.mark.parametrize("line", sorted(COMMANDS))
 def test_command(binary, tmp_path, line):
     directory = shutil.copytree(EXAMPLES, tmp_path / "examples")
-    (directory / "train.py").touch()
+    for script in ("train.py", "serve.py", "loader.py"):
+        (directory / script).touch()
+    (directory / "job.json").write_text(JOB)
     shutil.copy(REPOSITORY / "tests" / "data" / "topologies" / "two-packages.xml", directory / "node.xml")
     (directory / "apptainer").touch(mode=0o755)
     environment = {"PATH": f"{directory}:{os.environ['PATH']}", "HOME": str(tmp_path)}

@@ -33,6 +33,16 @@ OPTIONS = {
     "--stage-to": (["--stage", "/etc/hostname", "--stage-to", "/local"], "json:stage.0.copy=/local/ddprun-stage-UID/hostname-HASH/hostname"),
     "--stage-keep": (["--stage", "/etc/hostname", "--stage-keep", "--dry-run"], "kept for the next job"),
     "--no-use-env": (["--no-use-env", "--dry-run", "x.py"], "x.py --local-rank=0"),
+    # what they do: test_programs.py
+    "--job": (["--job", "x.py"], "the job file x.py"),
+    "--name": (["--name", "server", *SHOW, "sleep 0; echo $DDPRUN_PROGRAM", ":", *TRUE], "[server 0 "),
+    "--nodes": (["--nodes", "0", *TRUE], "--nodes is about several programs"),
+    "--with": (["--with", "server", *TRUE], "--with is about several programs"),
+    "--after": (["--after", "server", *TRUE], "--after is about several programs"),
+    "--ready": (["--ready", "80", *TRUE], "--ready is about several programs"),
+    "--ready-timeout": (["--ready-timeout", "0", *TRUE], "of 0 waits for nothing"),
+    "--on-exit": (["--on-exit", "restrat", *TRUE], "--on-exit is not one of job, fail, restart, ignore"),
+    "--env": (["--env", "A=fine", *SHOW, "echo $A"], "fine"),
     "--nproc-per-node": (["--nproc-per-node", "2", *SHOW, "echo of $WORLD_SIZE"], "of 2\nof 2"),
     "--nnodes": ([*MANUAL], "json:world_size.value=2"),
     # what they do: test_elastic.py, test_spares.py
@@ -182,7 +192,8 @@ WORKER_VARIABLES = {
     "DDPRUN_WORKER_VARIABLES": ".+",
 }
 # Those that come with an option, a site, a scheduler or several nodes, and have tests of their own.
-ELSEWHERE = {"DDPRUN_CHECKPOINTS", "DDPRUN_CHECKPOINT_SOCKET", "DDPRUN_CHECKPOINT_STEP",
+ELSEWHERE = {"DDPRUN_PROGRAM", "DDPRUN_PROGRAMS", "DDPRUN_PROGRAMS_FILE", "DDPRUN_HOSTS_", "DDPRUN_ADDR_", "DDPRUN_READY_FILE",
+             "DDPRUN_CHECKPOINTS", "DDPRUN_CHECKPOINT_SOCKET", "DDPRUN_CHECKPOINT_STEP",
              "DDPRUN_STAGED", "DDPRUN_STORE", "OMP_PLACES", "OMP_PROC_BIND", "NCCL_IB_HCA", "FI_CXI_DEVICE_NAME", "GLOO_SOCKET_IFNAME",
              "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
              "SLURM_TASKS_PER_NODE", "TORCHELASTIC_TIMER_FILE", "DDPRUN_INSPECT", "PYTHONPATH", "NCCL_RAS_ADDR",

@@ -168,7 +168,7 @@ bool Coordinator::runs_rank(AgentIndex agent, GlobalRank rank) const {
 
 std::string Coordinator::name_of(AgentIndex agent) const {
   const plan::Assignment* const share = share_of(agent);
-  if (share == nullptr) return host_of(agent);
+  if (share == nullptr || settings_.independent) return host_of(agent);
   return fmt::format("{} ({})", host_of(agent), describe_ranks(plan::ranks_of(*share)));
 }
 
