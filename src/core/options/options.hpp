@@ -114,8 +114,8 @@ struct Options {
   CheckpointOptions checkpoint;
 
   ProgramOptions program;
-  std::string job_file;            // --job: read before anything else
-  bool several_programs = false;   // the workers are one ddprun a node, which starts the programs of the job
+  std::string job_file;           // --job: read before anything else
+  bool several_programs = false;  // the workers are one ddprun a node, which starts the programs of the job
 
   DryRun dry_run = DryRun::off;
   std::string picture_file;   // --dry-run=svg FILE.svg; empty: standard output

@@ -14,12 +14,12 @@
 
 namespace ddprun::options {
 
-// What the end of a program means for the job.
+// Meaning of the end of a program for the job.
 enum class OnExit {
   job,      // the job ends with it, and with its code
   fail,     // its failure is the job's; without one the others go on
   restart,  // it is started again, alone
-  ignore,   // nothing
+  ignore,   // the others go on
 };
 inline std::string_view name_of(OnExit action) {
   return std::array{"job", "fail", "restart", "ignore"}.at(static_cast<std::size_t>(action));
@@ -28,14 +28,13 @@ inline std::string_view name_of(OnExit action) {
 inline constexpr Milliseconds k_ready_timeout{600'000};
 
 struct ProgramOptions {
-  std::string name;                         // --name; empty: the script's
-  std::string nodes;                        // --nodes: numbers in the job's order, or hosts; empty: the next ones
-  std::string with;                         // --with: the program whose nodes it shares; empty: none
-  std::vector<std::string> after;           // --after: programs that have to be ready before it starts
-  std::string ready;                        // --ready: a port that answers, or a file; empty: DDPRUN_READY_FILE
+  std::string name;                // --name; empty: the script's
+  std::string nodes;               // --nodes: numbers in the job's order, or hosts; empty: the next ones
+  std::string with;                // --with: the program whose nodes it shares; empty: none
+  std::vector<std::string> after;  // --after: programs that have to be ready before it starts
+  std::string ready;               // --ready: a port that answers, or a file; empty: DDPRUN_READY_FILE
   Milliseconds ready_timeout = k_ready_timeout;  // --ready-timeout: of the programs in `after`
-  std::optional<OnExit> on_exit;            // --on-exit
-  bool independent = false;                 // --independent: a worker that fails is started again alone
+  std::optional<OnExit> on_exit;                 // --on-exit
   std::vector<std::pair<std::string, std::string>> environment;  // --env, in the order given
 };
 

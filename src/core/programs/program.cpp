@@ -25,9 +25,11 @@ std::string name_of_script(const std::string& script) {
   std::string name = script.substr(script.rfind('/') + 1);
   const std::size_t dot = name.rfind('.');
   if (dot != std::string::npos && dot > 0)
-    name = name.substr(dot) == ".py" || name.substr(dot) == ".sh" ? name.substr(0, dot) : name.substr(dot + 1);
+    name =
+        name.substr(dot) == ".py" || name.substr(dot) == ".sh" ? name.substr(0, dot) : name.substr(dot + 1);
   std::ranges::replace_if(
-      name, [](char c) { return !(std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_'); }, '-');
+      name, [](char c) { return !(std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_'); },
+      '-');
   if (name.empty() || !std::isalpha(static_cast<unsigned char>(name.front()))) name.insert(0, "program-");
   return name.substr(0, 40);
 }
@@ -88,8 +90,10 @@ class Placing {
       for (const int node : parse_nodes(program)) take(i, node);
       const auto count = static_cast<int>(placed_[i].size());
       if (program.nodes > 0 && program.nodes != count)
-        fail(program, fmt::format("--nodes names {}, and --nnodes asks for {}", count_of(count, "node"), program.nodes),
-             "leave one of them out");
+        fail(
+            program,
+            fmt::format("--nodes names {}, and --nnodes asks for {}", count_of(count, "node"), program.nodes),
+            "leave one of them out");
     }
   }
 
@@ -102,15 +106,17 @@ class Placing {
         nodes = allocation::expand_numbers(text, "--nodes", static_cast<int>(hosts_.size()) - 1);
       } else {
         for (const std::string& host : allocation::expand_hostlist(text, "--nodes")) {
-          const auto found = std::ranges::find_if(
-              hosts_, [&](const std::string& each) { return same_host(each, host); });
-          if (found == hosts_.end()) throw Error(fmt::format("--nodes names {}, which is no host of this job", printable(host)));
+          const auto found =
+              std::ranges::find_if(hosts_, [&](const std::string& each) { return same_host(each, host); });
+          if (found == hosts_.end())
+            throw Error(fmt::format("--nodes names {}, which is no host of this job", printable(host)));
           nodes.push_back(static_cast<int>(found - hosts_.begin()));
         }
       }
     } catch (const Error& error) {
       fail(program, error.what(),
-           fmt::format("the job has {}, numbered from 0: {}", count_of(static_cast<int>(hosts_.size()), "node"),
+           fmt::format("the job has {}, numbered from 0: {}",
+                       count_of(static_cast<int>(hosts_.size()), "node"),
                        allocation::compress_hostlist(hosts_)));
     }
     std::ranges::sort(nodes);
@@ -149,12 +155,13 @@ class Placing {
                         : open.push_back(program.name);
     }
     if (open.size() > 1)
-      throw UsageError(fmt::format("the programs {} do not say how many nodes they take", join(open, " and ")),
-                       "give all but one of them --nnodes N, or --with NAME for the same nodes as another program");
+      throw UsageError(
+          fmt::format("the programs {} do not say how many nodes they take", join(open, " and ")),
+          "give all but one of them --nnodes N, or --with NAME for the same nodes as another program");
     if (left < static_cast<int>(open.size()))
       throw UsageError(
-          fmt::format("the programs ask for more nodes than the job has, {}: {}{}", hosts_.size(), join(asked, ", "),
-                      open.empty() ? "" : fmt::format(", {} the others", open.front())),
+          fmt::format("the programs ask for more nodes than the job has, {}: {}{}", hosts_.size(),
+                      join(asked, ", "), open.empty() ? "" : fmt::format(", {} the others", open.front())),
           "ask the scheduler for more nodes, or let programs share nodes: --with NAME");
     int next = 0;
     for (std::size_t i = 0; i < programs_.size(); ++i) {
@@ -203,7 +210,8 @@ void share_gpus(const std::vector<const Program*>& programs, const std::string& 
     if (wanted > 0) told.push_back(fmt::format("{} {}", each->name, wanted));
   }
   if (asked > gpus && gpus > 0)
-    throw Error(fmt::format("{} has {}, and its programs ask for {}: {}", host, count_of(gpus, "GPU"), asked, join(told, ", ")),
+    throw Error(fmt::format("{} has {}, and its programs ask for {}: {}", host, count_of(gpus, "GPU"), asked,
+                            join(told, ", ")),
                 "give them fewer workers (--nproc-per-node), or nodes of their own");
   int next = 0;
   bool rest_taken = false;
@@ -225,7 +233,8 @@ void share_cores(const std::vector<facts::Core>& cores, std::vector<Share>& shar
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const std::size_t left = cores.size() - next, others = shares.size() - i - 1;
     const auto workers = static_cast<std::size_t>(shares[i].workers);
-    const std::size_t count = others == 0 ? left : std::clamp(left * workers / left_workers, std::size_t{1}, left - others);
+    const std::size_t count =
+        others == 0 ? left : std::clamp(left * workers / left_workers, std::size_t{1}, left - others);
     left_workers -= workers;
     for (std::size_t taken = 0; taken < count; ++taken, ++next)
       shares[i].cpus.insert(shares[i].cpus.end(), cores[next].cpus.begin(), cores[next].cpus.end());
@@ -239,7 +248,8 @@ std::vector<std::vector<std::string>> split_programs(const std::vector<std::stri
   std::vector<std::vector<std::string>> pieces(1);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--") {
-      pieces.back().insert(pieces.back().end(), arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
+      pieces.back().insert(pieces.back().end(), arguments.begin() + static_cast<std::ptrdiff_t>(i),
+                           arguments.end());
       break;
     }
     const bool separates = std::ranges::find(k_separators, arguments[i]) != std::end(k_separators);
@@ -283,7 +293,8 @@ void settle_names(std::vector<Program>& programs, const std::vector<std::string>
     for (const std::string& name : each.after) find(programs, each, name, "--after");
   }
   refuse_circle(programs, "--with", [&](const Program& each) {
-    return each.with.empty() ? std::vector<std::size_t>() : std::vector{find(programs, each, each.with, "--with")};
+    return each.with.empty() ? std::vector<std::size_t>()
+                             : std::vector{find(programs, each, each.with, "--with")};
   });
   refuse_circle(programs, "--after", [&](const Program& each) {
     std::vector<std::size_t> needed;
@@ -292,7 +303,8 @@ void settle_names(std::vector<Program>& programs, const std::vector<std::string>
   });
 }
 
-std::vector<std::vector<int>> place(const std::vector<Program>& programs, const std::vector<std::string>& hosts) {
+std::vector<std::vector<int>> place(const std::vector<Program>& programs,
+                                    const std::vector<std::string>& hosts) {
   return Placing(programs, hosts).run();
 }
 

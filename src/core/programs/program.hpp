@@ -2,8 +2,8 @@
 //
 //   ddprun train.py : --name server --nodes 3 serve.py : --name data --with train loader.py
 //
-// A lone ":" stands between them, or "::", which srun and mpiexec leave to us: ":" they read themselves. Each has its
-// own ranks, store and attempts.
+// A lone ":" stands between them, or "::", which srun and mpiexec leave to us: ":" they read themselves. Each
+// has its own ranks, store and attempts.
 #pragma once
 
 #include <cstddef>
@@ -29,29 +29,30 @@ struct Program {
   std::string ready;
   int ready_timeout = 0;  // milliseconds
   options::OnExit on_exit = options::OnExit::fail;
-  int workers = 0;   // on each node; 0: one for each GPU
-  int gpus = -1;     // for each worker; -1: not said
-  bool independent = false;
+  int workers = 0;  // on each node; 0: one for each GPU
+  int gpus = -1;    // for each worker; -1: not said
   friend bool operator==(const Program&, const Program&) = default;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, name, words, nodes, node_list, with, after, ready, ready_timeout,
-                                   on_exit, workers, gpus, independent)
+                                   on_exit, workers, gpus)
 
-// Splits the words of a command line at each lone ":" or "::" before a "--"; one piece where there is none. Throws
-// UsageError for an empty piece, or more than k_most_programs.
+// Splits the words of a command line at each lone ":" or "::" before a "--"; one piece where there is none.
+// Throws UsageError for an empty piece, or more than k_most_programs.
 std::vector<std::vector<std::string>> split_programs(const std::vector<std::string>& arguments);
 // Joins them by "::", for a remote launcher.
 std::vector<std::string> join_programs(const std::vector<std::vector<std::string>>& pieces);
 
-// Gives programs without a name that of their script, each name once, and checks that those named by --with and
+// Gives programs without a name that of their script, each name once, and checks that those named by --with
+// and
 // --after exist and do not wait for each other. Throws UsageError that names the program.
 void settle_names(std::vector<Program>& programs, const std::vector<std::string>& scripts);
 
-// Nodes of each program, as indices into `hosts`, in the order of the job. Programs share a node by --with, where --nodes
-// says so, and where the job has only one. Throws UsageError that names the program.
-std::vector<std::vector<int>> place(const std::vector<Program>& programs, const std::vector<std::string>& hosts);
+// Nodes of each program, as indices into `hosts`, in the order of the job. Programs share a node by --with,
+// where --nodes says so, and where the job has only one. Throws UsageError that names the program.
+std::vector<std::vector<int>> place(const std::vector<Program>& programs,
+                                    const std::vector<std::string>& hosts);
 
-// What a program gets of a node that it shares with others.
+// Part of a node that a program gets of it where it shares it with others.
 struct Share {
   std::vector<int> cpus;  // ascending; empty: all
   std::vector<int> gpus;  // positions among the visible ones
@@ -60,10 +61,11 @@ struct Share {
   friend bool operator==(const Share&, const Share&) = default;
 };
 
-// Shares of the programs of one node, in their order. Cores are given in proportion to the workers, with all their threads, and
-// none twice where there are enough. GPUs: as many as the workers of a program need; a program without
-// --nproc-per-node takes the rest; one that is there by --with none, unless --gpus-per-worker says how many. Throws Error where they
-// ask for more GPUs than the node has.
+// Shares of the programs of one node, in their order. Cores are given in proportion to the workers, with all
+// their threads, and none twice where there are enough. GPUs: as many as the workers of a program need; a
+// program without
+// --nproc-per-node takes the rest; one that is there by --with none, unless --gpus-per-worker says how many.
+// Throws Error where they ask for more GPUs than the node has.
 std::vector<Share> share_node(const std::vector<const Program*>& programs, const std::string& host,
                               const std::vector<facts::Core>& cores, int gpus);
 
@@ -73,9 +75,9 @@ struct Shown {
   std::vector<std::string> hosts;
   std::vector<std::string> addresses;
   std::vector<std::string> ready;  // addresses of those that are ready now
-  int ranks = 0;                   // of its first attempt
-  std::string state;  // "waiting", "running", "ready", "ended"
-  int attempt = 0;  // number of times that all of it was started again
+  int ranks = 0;                   // number in its first attempt
+  std::string state;               // "waiting", "running", "ready", "ended"
+  int attempt = 0;                 // number of times that all of it was started again
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Shown, name, hosts, addresses, ready, ranks, state, attempt)
 

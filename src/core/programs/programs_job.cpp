@@ -85,8 +85,7 @@ ProgramsJob::Actions ProgramsJob::on_news(const NodeNews& news, TimePoint now) {
     return take();
   }
   state.ready_nodes.insert(news.node);
-  const bool ready = !programs_[program].independent || state.ready_nodes.size() == nodes_[program].size();
-  if (!ready || std::exchange(state.ready, true)) return take();
+  if (std::exchange(state.ready, true)) return take();
   start_those_that_may(now);
   return take();
 }
@@ -111,6 +110,11 @@ void ProgramsJob::note_ended(std::size_t program, TimePoint now) {
   state.phase = Phase::over;
   actions_.changed = true;
   if (stopped || ending_) return stop_next();
+  const bool lost = std::ranges::any_of(nodes_[program], [&](int node) { return gone_.contains(node); });
+  if (lost && each.on_exit == options::OnExit::restart) {
+    const char* const nodes = nodes_[program].size() == 1 ? "its node is lost" : "a node of it is lost";
+    return end_job(std::max(state.code, 1), fmt::format("{} cannot start again, as {}", each.name, nodes));
+  }
   if (each.on_exit == options::OnExit::restart) return start_again(program, now);
   const std::string end = fmt::format("{} ended with code {}", each.name, state.code);
   if (each.on_exit == options::OnExit::job) return end_job(state.code, end);
@@ -119,8 +123,9 @@ void ProgramsJob::note_ended(std::size_t program, TimePoint now) {
   if (failed && each.on_exit == options::OnExit::fail) return end_job(state.code, end);
   for (std::size_t other = 0; other < programs_.size(); ++other) {
     if (states_[other].phase != Phase::waiting || !awaits(other, program) || state.ready) continue;
-    actions_.sentences.push_back({fmt::format("{} cannot start: {} before it was ready", programs_[other].name, end),
-                                  "see why it ended, in its lines above"});
+    actions_.sentences.push_back(
+        {fmt::format("{} cannot start: {} before it was ready", programs_[other].name, end),
+         "see why it ended, in its lines above"});
     return end_job(state.code, "the job ends");
   }
   start_those_that_may(now);
@@ -136,8 +141,8 @@ void ProgramsJob::start_again(std::size_t program, TimePoint now) {
   state.phase = Phase::running;
   state.again = now + pause;
   const std::string when = pause == Milliseconds{0} ? "" : " in " + describe_duration(pause);
-  actions_.sentences.push_back({fmt::format("{} ended with code {}; it starts again{} (number {})", programs_[program].name,
-                                     state.code, when, state.attempt)});
+  actions_.sentences.push_back({fmt::format("{} ended with code {}; it starts again{} (number {})",
+                                            programs_[program].name, state.code, when, state.attempt)});
   if (pause == Milliseconds{0}) begin(program, now);
 }
 
@@ -206,15 +211,17 @@ void ProgramsJob::tell_waiting(TimePoint now) {
       const auto waited = std::chrono::floor<Milliseconds>(now - states_[other].started);
       const bool late = waited >= Milliseconds{programs_[i].ready_timeout};
       if (late) {
-        actions_.sentences.push_back({fmt::format("{} was not started: {} was not ready within {}: {}", programs_[i].name,
-                                           programs_[other].name, describe_duration(Milliseconds{programs_[i].ready_timeout}),
-                                           describe_ready(other)),
-                               "give it more time with --ready-timeout, or say with --ready how it shows"});
+        actions_.sentences.push_back(
+            {fmt::format("{} was not started: {} was not ready within {}: {}", programs_[i].name,
+                         programs_[other].name, describe_duration(Milliseconds{programs_[i].ready_timeout}),
+                         describe_ready(other)),
+             "give it more time with --ready-timeout, or say with --ready how it shows"});
         return end_job(k_exit_deadline, "the job ends");
       }
       if (tell_at_ && now >= *tell_at_)
-        actions_.sentences.push_back({fmt::format("{} waits for {} to be ready, for {} so far: {}", programs_[i].name,
-                                           programs_[other].name, describe_seconds(waited), describe_ready(other))});
+        actions_.sentences.push_back(
+            {fmt::format("{} waits for {} to be ready, for {} so far: {}", programs_[i].name,
+                         programs_[other].name, describe_seconds(waited), describe_ready(other))});
     }
   }
 }
@@ -244,16 +251,14 @@ std::optional<TimePoint> ProgramsJob::deadline() const {
   return soonest;
 }
 
-std::vector<int> ProgramsJob::nodes_awaited() const {
-  std::vector<int> nodes;
+bool ProgramsJob::is_awaited(int node) const {
   for (std::size_t i = 0; i < programs_.size(); ++i) {
     const State& state = states_[i];
-    if (state.again || state.ended.empty() || (state.phase != Phase::running && state.phase != Phase::stopping)) continue;
-    for (const int node : nodes_[i]) {
-      if (!state.ended.contains(node) && !gone_.contains(node)) nodes.push_back(node);
-    }
+    const bool runs = state.phase == Phase::running || state.phase == Phase::stopping;
+    const bool here = std::ranges::find(nodes_[i], node) != nodes_[i].end();
+    if (runs && here && !state.again && !state.ended.empty() && !state.ended.contains(node)) return true;
   }
-  return nodes;
+  return false;
 }
 
 std::string ProgramsJob::state_of(std::size_t program) const {

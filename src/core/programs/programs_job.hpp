@@ -1,11 +1,12 @@
-// Decides, on the job's first node, when each program starts, is stopped, starts again, and when the job ends.
+// Decides on the job's first node when each program starts and is stopped, and when the job ends.
 // A state machine that calls nothing: what the nodes say and the time in, orders to all nodes out, in order.
 //
 //   waiting ──(those of --after are ready)──► running ──(ended on all its nodes)──► over
 //                                                ▲                                   │
 //                                                └────────(--on-exit restart)────────┘
 //
-// A program is ready once one of its nodes says so; one of independent workers, once all do; and one that has ended with 0. The end of the job is decided once: then programs are stopped in order, first those that others do not need
+// A program is ready once one of its nodes says so, and one that has ended with 0 is, too. The end of the job
+// is decided once: then programs are stopped in order, first those that others do not need
 // (--after), and the last order is `end`.
 #pragma once
 
@@ -25,16 +26,17 @@ enum class Doing { start, stop, end };
 
 struct Order {
   Doing what = Doing::start;
-  int program = 0;  // of start and stop
-  int attempt = 0;  // of start
-  int code = 0;     // of end: the job's
+  int program = 0;  // for start and stop
+  int attempt = 0;  // attempt that starts or is stopped
+  int code = 0;     // exit code of the job, for `end`
   friend bool operator==(const Order&, const Order&) = default;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Order, what, program, attempt, code)
 
 enum class News { ended, ready, not_ready, gone };
 
-// What a node says of a program's attempt; `gone`: the node does not answer any more, and nothing of it runs.
+// Message of a node about a program's attempt; `gone`: the node does not answer any more, and nothing of it
+// runs.
 struct NodeNews {
   News what = News::ended;
   int node = 0;
@@ -52,7 +54,7 @@ struct Say {
   friend bool operator==(const Say&, const Say&) = default;
 };
 
-// What follows, to be done in this order.
+// Things to be done, in this order.
 struct JobActions {
   bool changed = false;  // the table of programs: all nodes are told first
   std::vector<Order> orders;
@@ -73,9 +75,10 @@ class ProgramsJob {
   std::optional<TimePoint> deadline() const;
 
   bool over() const { return over_; }
-  // Reports whether the nodes of a program are waited for since others have ended: they may be lost.
-  std::vector<int> nodes_awaited() const;
-  std::string state_of(std::size_t program) const;  // as in Shown
+  // Reports whether a node runs a program that has ended on others: it may be lost.
+  bool is_awaited(int node) const;
+  bool is_gone(int node) const { return gone_.contains(node); }
+  std::string state_of(std::size_t program) const;  // text as in Shown
   std::set<int> ready_nodes(std::size_t program) const { return states_[program].ready_nodes; }
   int attempt_of(std::size_t program) const { return states_[program].attempt; }
 
@@ -85,7 +88,7 @@ class ProgramsJob {
     Phase phase = Phase::waiting;
     bool ready = false;
     int attempt = 0;
-    std::map<int, int> ended;    // code by node, of this attempt
+    std::map<int, int> ended;  // code by node, of this attempt
     std::set<int> ready_nodes;
     TimePoint started;
     std::optional<TimePoint> again;  // starts again then

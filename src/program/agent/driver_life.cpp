@@ -233,7 +233,8 @@ void Driver::on_signal(const os::SignalEvent& event) {
       console::say(report::describe_wait_after_key(plans_.node->options.shutdown_timeout.value));
     if (!stop_sender_) ask_for_grace();
     // The process above, which stops the programs of a job, has said why.
-    if (event.sender_pid == ::getppid() && facts::find_variable(snapshot_, "DDPRUN_PROGRAM")) life_.note_explained();
+    if (event.sender_pid == ::getppid() && facts::find_variable(snapshot_, "DDPRUN_PROGRAM"))
+      life_.note_explained();
     if (!stop_sender_) stop_sender_ = os::describe_sender(event);
     const bool by_person = event_loop::is_from_person(event, plans_.node->allocation.scheduler.value);
     carry_out(life_.on_stop_signal(event.number, lifecycle::SignalWay::own, event.from_above, by_person,

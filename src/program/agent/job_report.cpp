@@ -7,10 +7,12 @@ namespace ddprun::agent {
 
 namespace {
 
-// Reports whether the failure has been printed already: a check's finding, or the end of a program of several.
+// Reports whether the failure has been printed already: a check's finding, or the end of a program of
+// several.
 bool is_told(const report::Cause& cause, const options::Options& options) {
   if (options.several_programs)
-    return cause.kind == report::Cause::Kind::worker_failed && cause.failure.status.kind == ExitStatus::Kind::exited;
+    return cause.kind == report::Cause::Kind::worker_failed &&
+           cause.failure.status.kind == ExitStatus::Kind::exited;
   return options.check.wanted && cause.kind == report::Cause::Kind::worker_failed &&
          report::exit_code_of(cause.failure.status) == 1;
 }

@@ -359,8 +359,9 @@ plan::NodeProposal propose_here(facts::Snapshot& snapshot, const options::Option
 
 // Carries out the launch that the options and the environment describe: prints it, starts it on all hosts, or
 // runs it here. `started` is set once there is no way back.
-int launch(facts::Snapshot& snapshot, options::Options& options, const std::vector<programs::Program>& programs,
-           const Notices& known, bool& started, streams::OutputLink& output_link) {
+int launch(facts::Snapshot& snapshot, options::Options& options,
+           const std::vector<programs::Program>& programs, const Notices& known, bool& started,
+           streams::OutputLink& output_link) {
   allocation::Allocation allocation = allocation::detect_allocation(snapshot, options.place);
   if (!programs.empty()) {
     program_nodes::refuse_tasks(allocation);
@@ -432,7 +433,8 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
   } else {
     commands::make_check_job(options);
     several = program_nodes::read_programs(pieces, options, snapshot.environment, layers);
-    several.empty() ? program_nodes::refuse_alone(options) : program_nodes::make_programs_launch(options, several);
+    several.empty() ? program_nodes::refuse_alone(options)
+                    : program_nodes::make_programs_launch(options, several);
     read_named_files(snapshot, layers, options, advice);
     known = join_notices(std::move(advice.warnings), left_over);
     commands::make_check_job(options);  // again where a site has given options

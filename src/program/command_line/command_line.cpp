@@ -56,7 +56,8 @@ void apply_command_line(Draft& draft, std::vector<std::string> words) {
       const auto set = [&draft, &option, name](const std::string& text) {
         apply_option(draft, option, {text, name});
       };
-      const bool each_counts = option.name == std::string_view("stage") || option.name == std::string_view("env");
+      const bool each_counts =
+          option.name == std::string_view("stage") || option.name == std::string_view("env");
       app.add_option_function<std::string>(name, set)->take_last()->trigger_on_parse(each_counts);
     }
   }

@@ -196,7 +196,8 @@ constexpr std::string_view k_of_scripts[] = {
     "role",     "scheduler",    "site",         "snapshot",  "spares",  "stacks",
     "stage",    "standby",      "start-method", "status",    "store",   "strict",
     "timeline", "timestamps",   "topology",     "verbose",   "version", "watch",
-    "nic",      "exclude-file", "restart",      "drain",     "profile"};
+    "nic",      "exclude-file", "restart",      "drain",     "profile", "name",
+    "env",      "job",          "nodes",        "with",      "after",   "ready"};
 
 bool is_of_scripts(std::string_view name) {
   return std::ranges::find(k_of_scripts, name) != std::end(k_of_scripts);

@@ -260,8 +260,8 @@ const std::vector<OptionEntry>& option_table() {
   static const std::vector<OptionEntry> k_table = [] {
     std::vector<OptionEntry> table;
     for (const std::span<const OptionEntry> part : std::initializer_list<std::span<const OptionEntry>>{
-             std::span(rows::k_program_and_workers), rows::of_programs(), std::span(rows::k_discovery), std::span(rows::k_binding),
-             rows::of_failures(), rows::of_output(), rows::of_looking()})
+             std::span(rows::k_program_and_workers), rows::of_programs(), std::span(rows::k_discovery),
+             std::span(rows::k_binding), rows::of_failures(), rows::of_output(), rows::of_looking()})
       table.insert(table.end(), part.begin(), part.end());
     return table;
   }();

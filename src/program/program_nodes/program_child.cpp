@@ -26,11 +26,28 @@ using programs::Program;
 namespace {
 
 constexpr Milliseconds k_port_limit{100};
-constexpr Milliseconds k_ready_look{100};        // between two looks whether it is ready
-constexpr Milliseconds k_ready_again{500};  // whether it still is
+constexpr Milliseconds k_ready_look{100};   // time between looks whether it is ready
+constexpr Milliseconds k_ready_again{500};  // time between looks whether it still is
 constexpr int k_most_looks_in_vain = 3;
 
 }  // namespace
+
+void ProgramPlace::note_gpus(const placement::VisibleDevices& devices) {
+  std::vector<std::string> visible;
+  for (const int gpu : share.gpus) visible.push_back(devices.entries[static_cast<std::size_t>(gpu)]);
+  visible_gpus = join(visible, ",");
+  visible_variable = devices.narrowing.empty() ? "CUDA_VISIBLE_DEVICES" : devices.narrowing;
+}
+
+std::vector<facts::Core> cores_of(const facts::HostFacts& host) {
+  std::vector<facts::Core> cores;
+  for (facts::Core core :
+       host.topology ? host.topology->cores : facts::make_flat_topology(host.allowed_cpus).cores) {
+    std::erase_if(core.cpus, [&](int cpu) { return !std::ranges::binary_search(host.allowed_cpus, cpu); });
+    if (!core.cpus.empty()) cores.push_back(std::move(core));
+  }
+  return cores;
+}
 
 facts::Environment make_environment(const Program& program, const ProgramPlace& place,
                                     const facts::Environment& environment) {
@@ -49,7 +66,8 @@ facts::Environment make_environment(const Program& program, const ProgramPlace& 
 
 std::vector<std::string> make_arguments(const Program& program, const ProgramPlace& place) {
   std::vector<std::string> arguments{"ddprun", "--rdzv-id=" + program.name};
-  const bool said = std::ranges::any_of(program.words, [](const std::string& word) { return word.starts_with("--nnodes="); });
+  const bool said = std::ranges::any_of(
+      program.words, [](const std::string& word) { return word.starts_with("--nnodes="); });
   if (!said) arguments.push_back(fmt::format("--nnodes={}", place.hosts.size()));
   arguments.insert(arguments.end(), program.words.begin(), program.words.end());
   return arguments;
@@ -99,10 +117,11 @@ bool ProgramChild::shows_ready() const {
   const std::string& ready = program_.ready;
   const auto port = parse_integer(ready);
   if (!port) return ::access((ready.empty() ? ready_file() : ready).c_str(), F_OK) == 0;
-  return std::ranges::any_of(std::vector{std::string("127.0.0.1"), std::string("::1"), place_.own_address},
-                             [&](const std::string& address) {
-                               return net::TimedSocket().connect(address, static_cast<int>(*port), k_port_limit).empty();
-                             });
+  return std::ranges::any_of(
+      std::vector{std::string("127.0.0.1"), std::string("::1"), place_.own_address},
+      [&](const std::string& address) {
+        return net::TimedSocket().connect(address, static_cast<int>(*port), k_port_limit).empty();
+      });
 }
 
 std::optional<bool> ProgramChild::take_ready(TimePoint now) {

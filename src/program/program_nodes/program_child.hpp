@@ -8,16 +8,17 @@
 #include "base/duration.hpp"
 #include "facts/snapshot.hpp"
 #include "os/process/child.hpp"
+#include "placement/devices.hpp"
 #include "programs/program.hpp"
 
 namespace ddprun::program_nodes {
 
-// What its ddprun is told of its place in the job.
+// Place of a program on this node, which its ddprun is told.
 struct ProgramPlace {
-  std::vector<std::string> hosts;  // of this program
-  int rank = 0;                    // of this node among them
-  std::string address;             // of the first of them
-  std::string own_address;         // of this node
+  std::vector<std::string> hosts;  // hosts of this program
+  int rank = 0;                    // rank of this node among them
+  std::string address;             // address of the first of them
+  std::string own_address;         // address of this node
   std::string job;                 // "slurm/29"; empty: no scheduler's
   programs::Share share;
   std::string visible_gpus;  // for CUDA_VISIBLE_DEVICES; used where not all are its own
@@ -25,15 +26,22 @@ struct ProgramPlace {
   facts::Environment shown;  // DDPRUN_PROGRAMS and those beside it
   bool first = false;        // has standard input, where its rank 0 is
   std::string folder;        // for its files
+
+  void note_gpus(const placement::VisibleDevices& devices);  // notes those of its share
 };
 
+// Returns the cores that this process may use, each with the threads it may use.
+std::vector<facts::Core> cores_of(const facts::HostFacts& host);
+
 // The environment and the command line of that ddprun; `environment` is that of the launch's worker.
-facts::Environment make_environment(const programs::Program& program, const ProgramPlace& place, const facts::Environment& environment);
+facts::Environment make_environment(const programs::Program& program, const ProgramPlace& place,
+                                    const facts::Environment& environment);
 std::vector<std::string> make_arguments(const programs::Program& program, const ProgramPlace& place);
 
 class ProgramChild {
  public:
-  ProgramChild(programs::Program program, ProgramPlace place) : program_(std::move(program)), place_(std::move(place)) {}
+  ProgramChild(programs::Program program, ProgramPlace place)
+      : program_(std::move(program)), place_(std::move(place)) {}
 
   // Starts it for an attempt of the whole program; an end with code 127 where that cannot be done.
   void start(int attempt, const facts::Environment& environment);

@@ -41,13 +41,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr Milliseconds k_meeting{60'000};   // until the record of every node is there
-constexpr Milliseconds k_look{100};         // between two looks at what is to get ready
-constexpr Milliseconds k_beat{2'000};       // between two signs of life of a node
-constexpr Milliseconds k_silent{7'000};     // without one, once others of a program have ended
-constexpr Milliseconds k_orders_due{3'000};  // after a stop signal, before a node stops its programs by itself
+constexpr Milliseconds k_meeting{60'000};  // until the record of every node is there
+constexpr Milliseconds k_look{100};        // between two looks at what is to get ready
+constexpr Milliseconds k_beat{2'000};      // between two signs of life of a node
+constexpr Milliseconds k_silent{7'000};    // time without one, once others of a program have ended
+constexpr Milliseconds k_silent_long{20'000};
+constexpr int k_turns_of_all = 10;  // turns in which all nodes are looked at
+constexpr Milliseconds k_orders_due{
+    3'000};  // after a stop signal, before a node stops its programs by itself
 
-// What a node tells of itself.
+// Record that a node gives of itself.
 struct NodeRecord {
   std::string host;
   std::string address;
@@ -55,15 +58,17 @@ struct NodeRecord {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeRecord, host, address, gpus)
 
-// What all nodes are told before anything starts; with an error nothing does.
+// Answer to all nodes before anything starts; with an error nothing does.
 struct NodesOfPrograms {
   std::vector<NodeRecord> records;
-  std::vector<std::vector<int>> nodes;  // of each program
+  std::vector<std::vector<int>> nodes;  // nodes of each program
   std::string error;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodesOfPrograms, records, nodes, error)
 
-std::string numbered(const char* what, std::int64_t number) { return fmt::format("ddprun-programs/{}/{}", what, number); }
+std::string numbered(const char* what, std::int64_t number) {
+  return fmt::format("ddprun-programs/{}/{}", what, number);
+}
 constexpr const char* k_nodes = "ddprun-programs/nodes";
 constexpr const char* k_news_count = "ddprun-programs/news";
 constexpr const char* k_orders_count = "ddprun-programs/orders";
@@ -72,7 +77,8 @@ int number_of(const facts::Snapshot& snapshot, const char* name) {
   const auto value = facts::find_variable(snapshot, name);
   const auto number = value ? parse_integer(*value) : std::nullopt;
   if (!number || *number < 0)
-    throw Error(fmt::format("{} is for ddprun itself: {} is not set", k_program_node, name), "separate programs with ':'");
+    throw Error(fmt::format("{} is for ddprun itself: {} is not set", k_program_node, name),
+                "separate programs with ':'");
   return static_cast<int>(*number);
 }
 
@@ -114,7 +120,8 @@ class ProgramNode {
     try {
       while (!done()) turn();
     } catch (const Error& error) {
-      if (stop_signal_ == 0) console::say_error(fmt::format("on {}: {}", snapshot_.host.name, error.what()), error.hint());
+      if (stop_signal_ == 0)
+        console::say_error(fmt::format("on {}: {}", snapshot_.host.name, error.what()), error.hint());
       stop_alone();
       return k_exit_own_failure;
     }
@@ -147,7 +154,9 @@ class ProgramNode {
     for (int node = 0; node < world_; ++node) {
       const auto left = std::chrono::ceil<Milliseconds>(until - os::now());
       const auto told = store_.get(numbered("node", node), std::max(left, Milliseconds{1}));
-      if (!told) throw Error(fmt::format("node {} of {} said nothing within {}", node, world_, describe_duration(k_meeting)));
+      if (!told)
+        throw Error(
+            fmt::format("node {} of {} said nothing within {}", node, world_, describe_duration(k_meeting)));
       met_.records.push_back(Json::parse(*told).get<NodeRecord>());
     }
     try {
@@ -189,16 +198,6 @@ class ProgramNode {
 
   // ---- the programs of this node
 
-  std::vector<facts::Core> cores_here() const {
-    std::vector<facts::Core> cores;
-    const std::vector<int>& allowed = snapshot_.host.allowed_cpus;
-    for (facts::Core core : snapshot_.host.topology ? snapshot_.host.topology->cores : facts::make_flat_topology(allowed).cores) {
-      std::erase_if(core.cpus, [&](int cpu) { return !std::ranges::binary_search(allowed, cpu); });
-      if (!core.cpus.empty()) cores.push_back(std::move(core));
-    }
-    return cores;
-  }
-
   // DDPRUN_HOSTS_SERVER and DDPRUN_ADDR_SERVER, DDPRUN_PROGRAMS and its file.
   facts::Environment shown_to_workers() const {
     facts::Environment shown;
@@ -223,7 +222,7 @@ class ProgramNode {
       shown_.push_back(std::move(shown));
     }
     const std::vector<std::size_t> here = programs_of(rank_);
-    const std::vector<Share> shares = share(rank_, cores_here());
+    const std::vector<Share> shares = share(rank_, cores_of(snapshot_.host));
     const std::string jobs = allocation::name_jobs(snapshot_.environment);
     for (std::size_t i = 0; i < here.size(); ++i) {
       const std::size_t program = here[i];
@@ -235,10 +234,7 @@ class ProgramNode {
       place.own_address = met_.records[static_cast<std::size_t>(rank_)].address;
       place.job = jobs.substr(0, jobs.find(','));
       place.share = shares[i];
-      std::vector<std::string> visible;
-      for (const int gpu : shares[i].gpus) visible.push_back(devices_.entries[static_cast<std::size_t>(gpu)]);
-      place.visible_gpus = join(visible, ",");
-      place.visible_variable = devices_.narrowing.empty() ? "CUDA_VISIBLE_DEVICES" : devices_.narrowing;
+      place.note_gpus(devices_);
       place.first = program == 0 && place.rank == 0;
       place.folder = folder_.path() + "/" + programs_[program].name;
       std::filesystem::create_directory(place.folder);
@@ -292,7 +288,8 @@ class ProgramNode {
 
   void take_orders() {
     if (!has_order_) return;
-    for (std::string text = orders_.take();; text = store_.get(numbered("order", next_order_), k_meeting).value_or("{}")) {
+    for (std::string text = orders_.take();;
+         text = store_.get(numbered("order", next_order_), k_meeting).value_or("{}")) {
       follow(Json::parse(text));
       ++next_order_;
       if (store_.add(k_orders_count, 0) < next_order_) break;
@@ -326,19 +323,23 @@ class ProgramNode {
 
   void look_at_children() {
     for (auto& [program, child] : children_) {
-      if (const auto code = child.take_end()) tell({News::ended, rank_, static_cast<int>(program), child.attempt(), *code});
+      if (const auto code = child.take_end())
+        tell({News::ended, rank_, static_cast<int>(program), child.attempt(), *code});
       if (const auto ready = child.take_ready(os::now()))
         tell({*ready ? News::ready : News::not_ready, rank_, static_cast<int>(program), child.attempt(), 0});
     }
   }
 
-  void tell(const NodeNews& news) { store_.set(numbered("news", store_.add(k_news_count, 1)), Json(news).dump()); }
+  void tell(const NodeNews& news) {
+    store_.set(numbered("news", store_.add(k_news_count, 1)), Json(news).dump());
+  }
 
   // ---- the first node
 
   void take_news() {
     if (!has_news_) return;
-    for (std::string text = news_->take();; text = store_.get(numbered("news", next_news_), k_meeting).value_or("{}")) {
+    for (std::string text = news_->take();;
+         text = store_.get(numbered("news", next_news_), k_meeting).value_or("{}")) {
       carry_out(job_->on_news(Json::parse(text).get<NodeNews>(), os::now()));
       ++next_news_;
       if (store_.add(k_news_count, 0) < next_news_) break;
@@ -346,7 +347,9 @@ class ProgramNode {
     news_->ask(numbered("news", next_news_));
   }
 
-  void give(const Json& message) { store_.set(numbered("order", store_.add(k_orders_count, 1)), message.dump()); }
+  void give(const Json& message) {
+    store_.set(numbered("order", store_.add(k_orders_count, 1)), message.dump());
+  }
 
   void carry_out(const ProgramsJob::Actions& actions) {
     if (actions.changed) {
@@ -354,7 +357,8 @@ class ProgramNode {
         shown_[i].state = job_->state_of(i);
         shown_[i].attempt = job_->attempt_of(i);
         shown_[i].ready.clear();
-        for (const int node : job_->ready_nodes(i)) shown_[i].ready.push_back(met_.records[static_cast<std::size_t>(node)].address);
+        for (const int node : job_->ready_nodes(i))
+          shown_[i].ready.push_back(met_.records[static_cast<std::size_t>(node)].address);
       }
       give(Json{{"shown", shown_}});
     }
@@ -363,16 +367,20 @@ class ProgramNode {
       say.hint.empty() ? console::say(say.what) : console::say_error(say.what, say.hint);
   }
 
-  // Nodes that others of a program wait for may be lost: those without a sign of life are.
+  // Looks at the signs of life of some nodes, in turn: one without is lost, sooner where others of its
+  // program have ended.
   void look_for_silent() {
-    for (const int node : job_->nodes_awaited()) {
-      const std::int64_t beats = store_.add(numbered("beat", node), 0);
-      auto& [seen, since] = heard_[node];
+    for (int looks = 1 + world_ / k_turns_of_all; looks > 0; --looks) {
+      looked_at_ = (looked_at_ + 1) % world_;
+      if (looked_at_ == rank_ || job_->is_gone(looked_at_)) continue;
+      const std::int64_t beats = store_.add(numbered("beat", looked_at_), 0);
+      auto& [seen, since] = heard_[looked_at_];
+      const TimePoint now = os::now();
       if (beats != seen || since == TimePoint{}) {
         seen = beats;
-        since = os::now();
-      } else if (os::now() - since > k_silent) {
-        carry_out(job_->on_news({News::gone, node, 0, 0, 0}, os::now()));
+        since = now;
+      } else if (now - since > (job_->is_awaited(looked_at_) ? k_silent : k_silent_long)) {
+        carry_out(job_->on_news({News::gone, looked_at_, 0, 0, 0}, now));
       }
     }
   }
@@ -380,7 +388,9 @@ class ProgramNode {
   // Ends what runs here, as nobody is left who could say so.
   void stop_alone() {
     for (auto& [program, child] : children_) child.signal(SIGTERM);
-    const auto runs = [&] { return std::ranges::any_of(children_, [](const auto& each) { return each.second.runs(); }); };
+    const auto runs = [&] {
+      return std::ranges::any_of(children_, [](const auto& each) { return each.second.runs(); });
+    };
     while (runs()) {  // the launch kills this process once the grace is over
       pollfd file{signals_.descriptor().get(), POLLIN, 0};
       ::poll(&file, 1, static_cast<int>(k_look.count()));
@@ -403,6 +413,7 @@ class ProgramNode {
   std::map<std::size_t, ProgramChild> children_;
   std::optional<ProgramsJob> job_;  // on the first node
   std::map<int, std::pair<std::int64_t, TimePoint>> heard_;
+  int looked_at_ = 0;
   std::int64_t next_order_ = 1, next_news_ = 1;
   bool has_order_ = false, has_news_ = false;
   int stop_signal_ = 0;

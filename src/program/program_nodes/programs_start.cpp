@@ -16,9 +16,11 @@
 #include "command_line/option_table.hpp"
 #include "console/print.hpp"
 #include "facts/lined_json.hpp"
+#include "os/machine/capture_processors.hpp"
 #include "os/process/become.hpp"
 #include "os/process/child_call.hpp"
 #include "os/read_file.hpp"
+#include "placement/devices.hpp"
 #include "plan/worker_env.hpp"
 #include "program_nodes/program_child.hpp"
 #include "program_nodes/program_node.hpp"
@@ -30,16 +32,45 @@ using programs::Program;
 namespace {
 
 // Options of the launch as a whole, of which no program's own ddprun hears.
-constexpr std::string_view k_of_launch[] = {
-    "scheduler", "launcher", "launcher-args", "hosts", "hostfile", "order", "node-rank", "master-addr", "master-port",
-    "rdzv-endpoint", "rdzv-backend", "rdzv-id", "rdzv-conf", "rdzv", "rdzv-dir", "standalone", "gather", "requeue",
-    "requeue-on", "no-requeue-on", "signal-before-end", "dry-run", "capture", "snapshot", "check", "strict",
-    "exclude-file", "print-config", "job", "name", "nodes", "with", "after", "ready", "ready-timeout", "on-exit"};
+constexpr std::string_view k_of_launch[] = {"scheduler",     "launcher",      "launcher-args",
+                                            "hosts",         "hostfile",      "order",
+                                            "node-rank",     "master-addr",   "master-port",
+                                            "rdzv-endpoint", "rdzv-backend",  "rdzv-id",
+                                            "rdzv-conf",     "rdzv",          "rdzv-dir",
+                                            "standalone",    "gather",        "requeue",
+                                            "requeue-on",    "no-requeue-on", "signal-before-end",
+                                            "dry-run",       "capture",       "snapshot",
+                                            "check",         "strict",        "exclude-file",
+                                            "print-config",  "job",           "name",
+                                            "nodes",         "with",          "after",
+                                            "ready",         "ready-timeout", "on-exit"};
 // Options before the first program that are its own.
-constexpr std::string_view k_of_first[] = {
-    "nnodes", "nproc-per-node", "module", "no-python", "run-path", "no-use-env", "container", "role", "spares",
-    "gpus-per-worker", "workers-per-gpu", "max-restarts", "report", "events", "metrics", "stage", "stage-to", "stage-keep",
-    "name", "nodes", "with", "after", "ready", "ready-timeout", "on-exit", "env"};
+constexpr std::string_view k_of_first[] = {"nnodes",
+                                           "nproc-per-node",
+                                           "module",
+                                           "no-python",
+                                           "run-path",
+                                           "no-use-env",
+                                           "container",
+                                           "role",
+                                           "spares",
+                                           "gpus-per-worker",
+                                           "workers-per-gpu",
+                                           "max-restarts",
+                                           "report",
+                                           "events",
+                                           "metrics",
+                                           "stage",
+                                           "stage-to",
+                                           "stage-keep",
+                                           "name",
+                                           "nodes",
+                                           "with",
+                                           "after",
+                                           "ready",
+                                           "ready-timeout",
+                                           "on-exit",
+                                           "env"};
 
 template <class Names>
 bool is_among(const Names& names, std::string_view option) {
@@ -74,8 +105,8 @@ command_line::Arguments normalise(const std::vector<std::string>& words) {
 }
 
 // The words of one program's own ddprun; its log files have a folder of their own.
-std::vector<std::string> words_for_child(const std::vector<GivenOption>& given, const std::vector<std::string>& command,
-                                         const std::string& name) {
+std::vector<std::string> words_for_child(const std::vector<GivenOption>& given,
+                                         const std::vector<std::string>& command, const std::string& name) {
   std::vector<std::string> words;
   for (GivenOption option : given) {
     if (is_among(k_of_launch, option.name)) continue;
@@ -103,14 +134,14 @@ Program make_program(const options::Options& options) {
   program.on_exit = options.program.on_exit.value_or(options::OnExit::fail);
   program.workers = options.place.workers_per_node ? options.place.workers_per_node->value : 0;
   if (!options.gpus_per_worker.by_default()) program.gpus = options.gpus_per_worker.value;
-  program.independent = options.program.independent;
   return program;
 }
 
 // The script that an interpreter is given, or the first word.
 std::string script_of(const options::Options& options) {
   const std::vector<std::string>& words = options.command;
-  const auto script = std::ranges::find_if(words, [](const std::string& word) { return word.ends_with(".py"); });
+  const auto script =
+      std::ranges::find_if(words, [](const std::string& word) { return word.ends_with(".py"); });
   return options.no_python && script != words.end() ? *script : words.front();
 }
 
@@ -119,7 +150,8 @@ std::string name_piece(std::size_t number, const options::Options* options) {
   return fmt::format("program {}", number + 1);
 }
 
-options::Options parse_piece(std::size_t number, const std::vector<std::string>& words, const facts::Environment& environment,
+options::Options parse_piece(std::size_t number, const std::vector<std::string>& words,
+                             const facts::Environment& environment,
                              const command_line::OptionLayers& layers) {
   try {
     auto parsed = command_line::parse_command_line(words, environment, layers);
@@ -137,8 +169,8 @@ options::Options parse_piece(std::size_t number, const std::vector<std::string>&
 using LinedJson = facts::LinedJson;
 
 // The options of an object as words; the keys of `others` are something else.
-std::vector<std::string> words_of(const LinedJson& source, const LinedJson::Json& object, const std::string& file,
-                                  const std::vector<std::string>& others) {
+std::vector<std::string> words_of(const LinedJson& source, const LinedJson::Json& object,
+                                  const std::string& file, const std::vector<std::string>& others) {
   LinedJson::Json given = LinedJson::Json::object();
   LinedJson copy = source;
   std::vector<std::string> words;
@@ -170,18 +202,28 @@ std::vector<std::string> command_of(const LinedJson& source, const LinedJson::Js
       words.push_back(word.get<std::string>());
     }
   }
-  if (words.empty()) source.fail(source.line_of(*command), "\"command\" is no list of words, as in [\"train.py\", \"--steps\", \"100\"]");
+  if (words.empty())
+    source.fail(source.line_of(*command),
+                "\"command\" is no list of words, as in [\"train.py\", \"--steps\", \"100\"]");
   return words;
 }
 
-std::vector<std::string> words_of_file(const std::string& path) {
+// The words of a job's file: options for all programs, then the programs.
+struct JobWords {
+  std::vector<std::string> common;
+  std::vector<std::string> programs;
+};
+
+JobWords words_of_file(const std::string& path) {
   constexpr std::size_t k_limit = std::size_t{1} << 20;
-  const LinedJson source = facts::read_lined_json(os::read_file(path, k_limit), "the job file " + path,
-                                                  "its \"programs\" is a list of objects with \"command\" and options", k_limit);
+  const LinedJson source =
+      facts::read_lined_json(os::read_file(path, k_limit), "the job file " + path,
+                             "its \"programs\" is a list of objects with \"command\" and options", k_limit);
   const auto programs = source.json.find("programs");
   if (programs == source.json.end() || !programs->is_array() || programs->empty())
     source.fail(0, "it has no list \"programs\"");
-  std::vector<std::string> words = words_of(source, source.json, path, {"programs"});
+  JobWords all{words_of(source, source.json, path, {"programs"}), {}};
+  std::vector<std::string>& words = all.programs;
   bool first = true;
   for (const auto& program : *programs) {
     if (!program.is_object()) source.fail(source.line_of(*programs), "a program is no object");
@@ -191,7 +233,7 @@ std::vector<std::string> words_of_file(const std::string& path) {
     const std::vector<std::string> command = command_of(source, program);
     words.insert(words.end(), command.begin(), command.end());
   }
-  return words;
+  return all;
 }
 
 // ---- the plan
@@ -199,13 +241,15 @@ std::vector<std::string> words_of_file(const std::string& path) {
 constexpr Milliseconds k_plan_limit{30'000};
 constexpr std::size_t k_longest_plan = std::size_t{1} << 20;
 
-// What a ddprun of the program prints for --dry-run.
-std::string plan_of(const Program& program, const ProgramPlace& place, const std::string& how, const facts::Snapshot& snapshot) {
+// Returns the plan that a ddprun of the program prints for --dry-run.
+std::string plan_of(const Program& program, const ProgramPlace& place, const std::string& how,
+                    const facts::Snapshot& snapshot) {
   std::vector<std::string> arguments = make_arguments(program, place);
   arguments.insert(arguments.begin() + 1, {how, "--quiet"});
   arguments.front() = os::capture_own_file();
   const auto environment = make_environment(program, place, snapshot.environment);
-  const os::ProgramEnd end = os::run_program({arguments, plan::make_environment_strings(environment), ""}, k_plan_limit, k_longest_plan);
+  const os::ProgramEnd end = os::run_program({arguments, plan::make_environment_strings(environment), ""},
+                                             k_plan_limit, k_longest_plan);
   if (end.status && end.status->success()) return end.output;
   std::string what(trim(end.output)), hint;
   constexpr std::string_view k_said = "ddprun: ", k_hint = "\nhint: ";
@@ -214,7 +258,24 @@ std::string plan_of(const Program& program, const ProgramPlace& place, const std
     hint = what.substr(at + k_hint.size());
     what.resize(at);
   }
-  throw Error(fmt::format("program {}: {}", program.name, what), hint, end.status ? end.status->value : k_exit_own_failure);
+  throw Error(fmt::format("program {}: {}", program.name, what), hint,
+              end.status ? end.status->value : k_exit_own_failure);
+}
+
+// Returns the share of a program on its first node, as if that were like this host.
+programs::Share share_of(std::size_t program, const std::vector<Program>& all,
+                         const std::vector<std::vector<int>>& nodes, const std::vector<std::string>& hosts,
+                         const placement::VisibleDevices& devices, const facts::Snapshot& snapshot) {
+  const int node = nodes[program].front();
+  std::vector<const Program*> there;
+  std::size_t place = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (std::ranges::find(nodes[i], node) == nodes[i].end()) continue;
+    if (i == program) place = there.size();
+    there.push_back(&all[i]);
+  }
+  return programs::share_node(there, hosts[static_cast<std::size_t>(node)], cores_of(snapshot.host),
+                              static_cast<int>(devices.entries.size()))[place];
 }
 
 }  // namespace
@@ -233,15 +294,17 @@ void read_job_file(facts::Snapshot& snapshot) {
   if (next != end && !next->starts_with('-'))
     throw UsageError(fmt::format("unexpected argument {} after --job {}", printable(*next), printable(path)),
                      "the file names the programs: write options before it");
-  const std::vector<std::string> words = words_of_file(path);
-  std::vector<std::string> all(arguments.begin(), option);
+  const JobWords words = words_of_file(path);
+  std::vector<std::string> all = words.common;  // options of the file count less than those of the line
+  all.insert(all.end(), arguments.begin(), option);
   all.insert(all.end(), next, arguments.end());
-  all.insert(all.end(), words.begin(), words.end());
+  all.insert(all.end(), words.programs.begin(), words.programs.end());
   arguments = std::move(all);
 }
 
-std::vector<Program> read_programs(const std::vector<std::vector<std::string>>& pieces, const options::Options& first,
-                                   const facts::Environment& environment, const command_line::OptionLayers& layers) {
+std::vector<Program> read_programs(const std::vector<std::vector<std::string>>& pieces,
+                                   const options::Options& first, const facts::Environment& environment,
+                                   const command_line::OptionLayers& layers) {
   if (pieces.size() < 2) return {};
   std::vector<Program> all;
   std::vector<std::vector<GivenOption>> given;
@@ -338,12 +401,16 @@ int print_programs(const std::vector<Program>& all, const options::Options& opti
   const auto nodes = programs::place(all, hosts);
   const bool json = options.dry_run == options::DryRun::json;
   nlohmann::ordered_json plans;
+  const placement::VisibleDevices devices = placement::find_visible_devices(snapshot);
   for (std::size_t i = 0; i < all.size(); ++i) {
     ProgramPlace there;
     for (const int node : nodes[i]) there.hosts.push_back(hosts[static_cast<std::size_t>(node)]);
     there.address = there.hosts.front();
     there.job = allocation.job_id.value.empty() ? "" : allocation::describe_job(allocation);
     there.folder = "$TMPDIR";
+    there.share = share_of(i, all, nodes, hosts, devices, snapshot);
+    there.note_gpus(devices);
+    os::keep_to_cpus(there.share.cpus.empty() ? snapshot.host.allowed_cpus : there.share.cpus);
     const std::string plan = plan_of(all[i], there, json ? "--dry-run=json" : "--dry-run", snapshot);
     if (json) {
       plans["programs"][all[i].name] = nlohmann::ordered_json::parse(plan);

@@ -59,7 +59,8 @@ std::int64_t StoreClient::add(const std::string& key, std::int64_t number) {
   append_text(bytes, key);
   append_number(bytes, number);
   char sum[sizeof number];
-  if (!socket_.write(bytes, k_limit) || !socket_.read(sum, sizeof sum, k_limit)) fail("the connection has ended");
+  if (!socket_.write(bytes, k_limit) || !socket_.read(sum, sizeof sum, k_limit))
+    fail("the connection has ended");
   std::memcpy(&number, sum, sizeof number);
   return number;
 }

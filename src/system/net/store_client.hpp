@@ -22,8 +22,8 @@ class StoreClient {
   // Adds to the number in the key, 0 if there is none, and returns it.
   std::int64_t add(const std::string& key, std::int64_t number);
 
-  // Asks for a key without waiting: descriptor() is readable once it is there, and take() then returns its value. Nothing
-  // else may be asked meanwhile.
+  // Asks for a key without waiting: descriptor() is readable once it is there, and take() then returns its
+  // value. Nothing else may be asked meanwhile.
   void ask(const std::string& key);
   std::string take();
   int descriptor() const { return socket_.descriptor(); }

@@ -132,7 +132,7 @@ def test_mistakes_name_the_program(machine, line, said):
 
 def test_programs_share_a_machine_and_know_each_other(machine):
     show = "echo $DDPRUN_PROGRAM $RANK $WORLD_SIZE $A $(taskset -cp $$ | sed 's/.*: //') $DDPRUN_HOSTS_SECOND $DDPRUN_ADDR_FIRST"
-    result = machine.run("--no-python", "--name", "first", "--env", "A=1", "sh", "-c", show, ":", "--name", "second", "--env", "A=2",
+    result = machine.run("--on-exit", "fail", "--no-python", "--name", "first", "--env", "A=1", "sh", "-c", show, ":", "--name", "second", "--env", "A=2",
                          "--env", "B=3", "--nproc-per-node", "2", "sh", "-c", show + "; sleep 1")
     assert result.code == 0, str(result)
     lines = sorted(re.sub(r"^\[.*?\] ", "", line) for line in result.stdout.splitlines())

@@ -102,11 +102,13 @@ TEST_CASE("programs that name others wrongly are refused by name") {
 }
 
 TEST_CASE("nodes are given out in the order of the job, and the one program without a number has the rest") {
-  CHECK(place({program("train", 3), program("server", 1), program("more", 1)}, k_hosts) == Nodes{{0, 1, 2}, {3}, {4}});
+  CHECK(place({program("train", 3), program("server", 1), program("more", 1)}, k_hosts) ==
+        Nodes{{0, 1, 2}, {3}, {4}});
   CHECK(place({program("train"), program("server", 2)}, k_hosts) == Nodes{{0, 1, 2}, {3, 4}});
   CHECK(place({program("train", 2), program("server", 1)}, k_hosts) == Nodes{{0, 1}, {2}});
-  CHECK(place({program("train", 3), with(program("data"), "train"), with(program("log", 1), "data"), program("server", 2)}, k_hosts) ==
-        Nodes{{0, 1, 2}, {0, 1, 2}, {0}, {3, 4}});
+  CHECK(place({program("train", 3), with(program("data"), "train"), with(program("log", 1), "data"),
+               program("server", 2)},
+              k_hosts) == Nodes{{0, 1, 2}, {0, 1, 2}, {0}, {3, 4}});
   CHECK(place({program("train"), on(program("server"), "0,4"), on(program("log"), "n[2,4]")}, k_hosts) ==
         Nodes{{2}, {0, 4}, {1, 3}});
   CHECK(place({program("a"), program("b", 1), with(program("c"), "a")}, {"vm"}) == Nodes{{0}, {0}, {0}});
@@ -120,8 +122,10 @@ TEST_CASE("programs that do not fit the nodes are refused") {
         "the programs ask for more nodes than the job has, 5: train 4, server 2");
   CHECK(placed({program("train"), program("server", 5)}) ==
         "the programs ask for more nodes than the job has, 5: server 5, train the others");
-  CHECK(placed({program("train"), program("server")}) == "the programs train and server do not say how many nodes they take");
-  CHECK(placed({program("train", 2), program("server")}, {"vm"}) == "program train: it asks for 2 nodes, and the job has one");
+  CHECK(placed({program("train"), program("server")}) ==
+        "the programs train and server do not say how many nodes they take");
+  CHECK(placed({program("train", 2), program("server")}, {"vm"}) ==
+        "program train: it asks for 2 nodes, and the job has one");
   CHECK(placed({program("train"), on(program("server"), "n[2,9]")}) ==
         "program server: --nodes names n9, which is no host of this job");
   CHECK(placed({program("train"), on(program("server"), "5")}).starts_with("program server: --nodes"));
@@ -136,7 +140,8 @@ TEST_CASE("cores are shared in proportion to the workers, none twice, and a prog
   const auto shares = share({workers(program("train"), 3), workers(with(program("data"), "train"), 1)}, 8, 0);
   CHECK(shares[0].cpus == std::vector<int>{0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13});
   CHECK(shares[1].cpus == std::vector<int>{6, 7, 14, 15});
-  const auto uneven = share({workers(program("train"), 100), workers(program("a"), 1), workers(program("b"), 1)}, 4, 0);
+  const auto uneven =
+      share({workers(program("train"), 100), workers(program("a"), 1), workers(program("b"), 1)}, 4, 0);
   CHECK(uneven[0].cpus == std::vector<int>{0, 1, 4, 5});
   CHECK(uneven[1].cpus == std::vector<int>{2, 6});
   CHECK(uneven[2].cpus == std::vector<int>{3, 7});
@@ -144,18 +149,21 @@ TEST_CASE("cores are shared in proportion to the workers, none twice, and a prog
 }
 
 TEST_CASE("GPUs go to the workers that need one, and the rest to the program that asks for no number") {
-  const auto shares = share({program("train"), workers(program("reward"), 1), workers(with(program("data"), "train"), 4)}, 16, 4);
+  const auto shares = share(
+      {program("train"), workers(program("reward"), 1), workers(with(program("data"), "train"), 4)}, 16, 4);
   CHECK(shares[0].gpus == std::vector<int>{0, 1, 2});
   CHECK(shares[0].workers == 3);
   CHECK(shares[1].gpus == std::vector<int>{3});
   CHECK(shares[2].gpus.empty());
   CHECK_FALSE(shares[2].all_gpus);
-  const auto wide = share({workers(program("train"), 1, 2), workers(with(program("judge"), "train"), 2, 1)}, 16, 4);
+  const auto wide =
+      share({workers(program("train"), 1, 2), workers(with(program("judge"), "train"), 2, 1)}, 16, 4);
   CHECK(wide[0].gpus == std::vector<int>{0, 1});
   CHECK(wide[1].gpus == std::vector<int>{2, 3});
   CHECK(share({program("train")}, 16, 4)[0].all_gpus);
-  CHECK(refusal([] { share({workers(program("train"), 3), workers(program("server"), 2)}, 16, 4); }) ==
-        "n1 has 4 GPUs, and its programs ask for 5: train 3, server 2");
+  CHECK(refusal([] {
+          share({workers(program("train"), 3), workers(program("server"), 2)}, 16, 4);
+        }) == "n1 has 4 GPUs, and its programs ask for 5: train 3, server 2");
   CHECK(share({workers(program("train"), 3), workers(program("server"), 2)}, 16, 0)[1].all_gpus);
 }
 
@@ -166,6 +174,5 @@ TEST_CASE("a program is the same after its way through a command line") {
   made.ready = "8000";
   made.ready_timeout = 1500;
   made.on_exit = options::OnExit::restart;
-  made.independent = true;
   CHECK(nlohmann::json::parse(nlohmann::json(made).dump()).get<Program>() == made);
 }

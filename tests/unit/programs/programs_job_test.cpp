@@ -25,7 +25,8 @@ std::vector<Order> end(int code) { return {{Doing::end, 0, 0, code}}; }
 
 // A job of a trainer on two nodes that needs a server on a third.
 struct Rig {
-  std::vector<Program> programs{program("train", OnExit::job, {"server"}), program("server", OnExit::restart)};
+  std::vector<Program> programs{program("train", OnExit::job, {"server"}),
+                                program("server", OnExit::restart)};
   std::vector<std::vector<int>> nodes{{0, 1}, {2}};
   TimePoint now{seconds(1000)};
   std::optional<ProgramsJob> job;
@@ -69,14 +70,10 @@ TEST_CASE("a program starts once those that it needs are ready") {
   CHECK(rig.job->state_of(1) == "ready");
 }
 
-TEST_CASE("one node of a program says that it is ready, or all nodes of an independent one") {
+TEST_CASE("any node of a program says that it is ready") {
   Rig rig;
   rig.nodes = {{0}, {1, 2}};
   rig.begin();
-  CHECK(rig.ready(2, 1) == start(0));
-  rig.programs[1].independent = true;
-  rig.begin();
-  CHECK(rig.ready(1, 1).empty());
   CHECK(rig.ready(2, 1) == start(0));
 }
 
@@ -100,11 +97,15 @@ TEST_CASE("what a program waits for is said, and the job ends when that takes to
   rig.begin();
   CHECK(rig.job->deadline() == rig.now + seconds(30));
   CHECK(rig.after(seconds(30)).empty());
-  CHECK(rig.said == std::vector<std::string>{"train waits for server to be ready, for 30 s so far: its port 8000 does not answer"});
+  CHECK(rig.said ==
+        std::vector<std::string>{
+            "train waits for server to be ready, for 30 s so far: its port 8000 does not answer"});
   rig.said.clear();
   CHECK(rig.after(seconds(30)) == stop(1));
-  CHECK(rig.said == std::vector<std::string>{"train was not started: server was not ready within 1 min: its port 8000 does not answer",
-                                             "the job ends; stopping server"});
+  CHECK(rig.said ==
+        std::vector<std::string>{
+            "train was not started: server was not ready within 1 min: its port 8000 does not answer",
+            "the job ends; stopping server"});
   CHECK(rig.ended(2, 1, 143) == end(k_exit_deadline));
 }
 
@@ -113,9 +114,11 @@ TEST_CASE("the end of the first program is the job's, with its code, and the oth
     Rig rig;
     rig.run_both();
     CHECK(rig.ended(0, 0, code).empty());
-    CHECK(rig.job->nodes_awaited() == std::vector<int>{1});
+    CHECK(rig.job->is_awaited(1));
+    CHECK_FALSE(rig.job->is_awaited(2));
     CHECK(rig.ended(1, 0, code) == stop(1));
-    CHECK(rig.said == std::vector<std::string>{"train ended with code " + std::to_string(code) + "; stopping server"});
+    CHECK(rig.said ==
+          std::vector<std::string>{"train ended with code " + std::to_string(code) + "; stopping server"});
     CHECK(rig.ended(2, 1, 143) == end(code));
     CHECK(rig.job->over());
   }
@@ -127,7 +130,7 @@ TEST_CASE("a program that is to be restarted starts again alone, and later where
   rig.after(seconds(20));
   CHECK(rig.ended(2, 1, 137) == start(1, 1));
   CHECK(rig.said.back() == "server ended with code 137; it starts again (number 1)");
-  CHECK(rig.ended(2, 1, 137).empty());  // said again of the former attempt
+  CHECK(rig.ended(2, 1, 137).empty());          // said again of the former attempt
   CHECK(rig.ended(2, 1, 0, 1) == start(1, 2));  // the first one that ends at once
   CHECK(rig.ended(2, 1, 1, 2).empty());
   CHECK(rig.said.back() == "server ended with code 1; it starts again in 1 s (number 3)");
@@ -161,7 +164,8 @@ TEST_CASE("a failure of another program is the job's, unless it is to be ignored
   CHECK(other.ended(1, 0, 0) == end(0));
 }
 
-TEST_CASE("a program that ends with 0 is as good as ready, and one that fails before leaves nothing to wait for") {
+TEST_CASE(
+    "a program that ends with 0 is as good as ready, and one that fails before leaves nothing to wait for") {
   Rig rig;
   rig.programs[1].on_exit = OnExit::fail;
   rig.begin();
@@ -170,7 +174,8 @@ TEST_CASE("a program that ends with 0 is as good as ready, and one that fails be
   other.programs[1].on_exit = OnExit::ignore;
   other.begin();
   CHECK(other.ended(2, 1, 4) == end(4));
-  CHECK(other.said == std::vector<std::string>{"train cannot start: server ended with code 4 before it was ready"});
+  CHECK(other.said ==
+        std::vector<std::string>{"train cannot start: server ended with code 4 before it was ready"});
 }
 
 TEST_CASE("a signal stops first those that others do not need") {
@@ -194,10 +199,21 @@ TEST_CASE("a signal before all programs have started stops those that run") {
 
 TEST_CASE("nodes that are gone are not waited for") {
   Rig rig;
+  rig.programs[1].on_exit = OnExit::ignore;
   rig.run_both();
   CHECK(rig.gone(1).empty());  // its program may have a spare
   CHECK(rig.ended(0, 0, 125) == stop(1));
   CHECK(rig.gone(2) == end(125));
+}
+
+TEST_CASE("a program all of whose nodes are gone cannot start again, and is the job's failure") {
+  Rig rig;
+  rig.run_both();
+  CHECK(rig.gone(2) == stop(0));
+  CHECK(rig.said ==
+        std::vector<std::string>{"server cannot start again, as its node is lost; stopping train"});
+  rig.ended(0, 0, 143);
+  CHECK(rig.ended(1, 0, 143) == end(k_exit_own_failure));
 }
 
 TEST_CASE("a job whose programs have all ended ends") {

@@ -26,7 +26,8 @@ std::string make_worker_list(const facts::Environment& environment, const std::v
 // PMIX_MCA_) is not.
 bool is_launcher_variable(std::string_view name);
 
-// Returns the environment without what the ddprun above has set for this worker, by its list. What it has removed stays away.
+// Returns the environment without what the ddprun above has set for this worker, by its list. What it has
+// removed stays away.
 facts::Environment without_worker_variables(const facts::Environment& environment);
 
 // Returns the names to take out of the environment because a worker of another job left them: those of its

@@ -465,7 +465,7 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
   }
   if (settings_.independent && state_ == State::running && agent != settings_.own) {
     actions_.push_back(ShowNotice{{sentence, {}}});
-    at(agent).succeeded = true;  // nothing more is expected of it
+    at(agent).succeeded = true;  // expects nothing more of it
     if (all_succeeded()) finish({});
     return;
   }
