@@ -233,8 +233,10 @@ void share_cores(const std::vector<facts::Core>& cores, std::vector<Share>& shar
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const std::size_t left = cores.size() - next, others = shares.size() - i - 1;
     const auto workers = static_cast<std::size_t>(shares[i].workers);
-    const std::size_t count =
-        others == 0 ? left : std::clamp(left * workers / left_workers, std::size_t{1}, left - others);
+    const std::size_t count = others == 0
+                                  ? left
+                                  : std::clamp(left * workers / std::max(left_workers, std::size_t{1}),
+                                               std::size_t{1}, left - others);
     left_workers -= workers;
     for (std::size_t taken = 0; taken < count; ++taken, ++next)
       shares[i].cpus.insert(shares[i].cpus.end(), cores[next].cpus.begin(), cores[next].cpus.end());

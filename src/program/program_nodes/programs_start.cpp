@@ -171,8 +171,6 @@ using LinedJson = facts::LinedJson;
 // The options of an object as words; the keys of `others` are something else.
 std::vector<std::string> words_of(const LinedJson& source, const LinedJson::Json& object,
                                   const std::string& file, const std::vector<std::string>& others) {
-  LinedJson::Json given = LinedJson::Json::object();
-  LinedJson copy = source;
   std::vector<std::string> words;
   for (const auto& [key, value] : object.items()) {
     if (std::ranges::find(others, key) != others.end()) continue;
