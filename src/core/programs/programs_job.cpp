@@ -17,6 +17,12 @@ constexpr Milliseconds k_quick_end{10'000};  // a program that ends so soon wait
 constexpr Milliseconds k_first_pause{1'000};
 constexpr Milliseconds k_longest_pause{30'000};
 
+// Reports whether a start that ended so at once would end so again: a wrong option or argument, no such
+// script.
+bool is_hopeless(int code) {
+  return code == k_exit_usage || code == k_exit_not_executable || code == k_exit_not_found;
+}
+
 Milliseconds pause_after(int quick_ends) {
   if (quick_ends == 0) return Milliseconds{0};
   return std::min(k_first_pause * (1 << std::min(quick_ends - 1, 10)), k_longest_pause);
@@ -115,12 +121,14 @@ void ProgramsJob::note_ended(std::size_t program, TimePoint now) {
     const char* const nodes = nodes_[program].size() == 1 ? "its node is lost" : "a node of it is lost";
     return end_job(std::max(state.code, 1), fmt::format("{} cannot start again, as {}", each.name, nodes));
   }
-  if (each.on_exit == options::OnExit::restart) return start_again(program, now);
+  const bool hopeless =
+      state.attempt == 0 && !state.ready && now - state.started < k_quick_end && is_hopeless(state.code);
+  if (each.on_exit == options::OnExit::restart && !hopeless) return start_again(program, now);
   const std::string end = fmt::format("{} ended with code {}", each.name, state.code);
   if (each.on_exit == options::OnExit::job) return end_job(state.code, end);
   const bool failed = state.code != 0;
   if (!failed) state.ready = true;
-  if (failed && each.on_exit == options::OnExit::fail) return end_job(state.code, end);
+  if (failed && each.on_exit != options::OnExit::ignore) return end_job(state.code, end);
   for (std::size_t other = 0; other < programs_.size(); ++other) {
     if (states_[other].phase != Phase::waiting || !awaits(other, program) || state.ready) continue;
     actions_.sentences.push_back(

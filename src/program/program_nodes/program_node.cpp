@@ -282,7 +282,8 @@ class ProgramNode {
       for (auto& [program, child] : children_) child.signal(event.number);
       return;
     }
-    if (std::exchange(stop_signal_, event.number) == 0) stop_due_ = os::now() + k_orders_due;
+    if (std::exchange(stop_signal_, event.number) == 0 && !stop_ordered_)
+      stop_due_ = os::now() + k_orders_due;
     if (job_) carry_out(job_->on_stop());
   }
 
@@ -309,6 +310,7 @@ class ProgramNode {
       code_ = order.code;
       return;
     }
+    stop_ordered_ |= order.what == Doing::stop;  // it may come before the signal does
     const auto child = children_.find(static_cast<std::size_t>(order.program));
     if (child == children_.end()) return;
     if (order.what == Doing::start) return child->second.start(order.attempt, with_table());
@@ -417,6 +419,7 @@ class ProgramNode {
   std::int64_t next_order_ = 1, next_news_ = 1;
   bool has_order_ = false, has_news_ = false;
   int stop_signal_ = 0;
+  bool stop_ordered_ = false;
   std::optional<TimePoint> stop_due_;  // when an order to stop has to have come
   TimePoint beat_due_;
   std::optional<int> code_;

@@ -139,6 +139,17 @@ TEST_CASE("a program that is to be restarted starts again alone, and later where
   CHECK(rig.job->attempt_of(1) == 3);
 }
 
+TEST_CASE("a program that cannot be started at all is not started again") {
+  for (const int code : {2, 126, 127}) {
+    Rig rig;
+    rig.begin();
+    CHECK(rig.ended(2, 1, code) == end(code));
+  }
+  Rig late;
+  late.run_both();
+  CHECK(late.ended(2, 1, 2) == start(1, 1));  // was ready before
+}
+
 TEST_CASE("a program that waits to start again is not waited for at the end") {
   Rig rig;
   rig.run_both();
