@@ -94,6 +94,7 @@ class Driver {
 
   void lose_front_end(const std::string& why);
   void watch_signals();
+  bool is_program() const;
   void on_signal(const os::SignalEvent& event);
   void on_told_signal(const rendezvous::lifeline::Signal& signal);
   void on_verdict(const lifecycle::SignalLedger::Verdict& verdict);

@@ -221,6 +221,10 @@ void Driver::watch_signals() {
   signals_.start(std::move(hooks));
 }
 
+// Reports whether this is one of several programs of a job: the process above starts and stops them, and says
+// why.
+bool Driver::is_program() const { return facts::find_variable(snapshot_, "DDPRUN_PROGRAM").has_value(); }
+
 void Driver::on_signal(const os::SignalEvent& event) {
   if (event.number == SIGHUP && workers_.is_hung_up_with_worker()) signals_.note_reached(SIGHUP);
   if (event.number == SIGCHLD) {
@@ -232,13 +236,13 @@ void Driver::on_signal(const os::SignalEvent& event) {
     if (!stop_sender_ && event.number == SIGINT && event.is_from_key())
       console::say(report::describe_wait_after_key(plans_.node->options.shutdown_timeout.value));
     if (!stop_sender_) ask_for_grace();
-    // The process above, which stops the programs of a job, has said why.
-    if (event.sender_pid == ::getppid() && facts::find_variable(snapshot_, "DDPRUN_PROGRAM"))
-      life_.note_explained();
+    if (is_program() && event.sender_pid == ::getppid()) life_.note_explained();
     if (!stop_sender_) stop_sender_ = os::describe_sender(event);
     const bool by_person = event_loop::is_from_person(event, plans_.node->allocation.scheduler.value);
     carry_out(life_.on_stop_signal(event.number, lifecycle::SignalWay::own, event.from_above, by_person,
                                    os::now()));
+  } else if (event.number == SIGTSTP && is_program()) {
+    workers_.stop_all();  // this process is there for the SIGCONT
   } else if (event.number == SIGTSTP && os::can_be_continued()) {
     stop_at_key();
   } else if (os::is_passed_on(event)) {

@@ -278,7 +278,7 @@ class ProgramNode {
   void on_signal(const os::SignalEvent& event) {
     if (event.number == SIGCHLD) return;
     if (!asks_to_stop(event.number)) {
-      if (!os::is_passed_on(event)) return;
+      if (!os::is_passed_on(event) && event.number != SIGTSTP) return;
       for (auto& [program, child] : children_) child.signal(event.number);
       return;
     }

@@ -84,6 +84,7 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const
 // through the pumps.
 // Not into a |: there a program beside us may want the keys, and would be stopped for it together with us.
 bool WorkerGroup::lends_terminal(const plan::NodeProposal& node) {
+  if (node.options.several_programs) return false;
   return node.workers.value == 1 && os::is_terminal(STDIN_FILENO) && os::is_terminal(STDOUT_FILENO);
 }
 
@@ -422,7 +423,9 @@ bool WorkerGroup::is_hung_up_with_worker() const {
 void WorkerGroup::stop_all() {
   for (const auto& worker : workers_) {
     if (worker->ended || !worker->child) continue;
-    worker->stopped = worker->child->send_signal_to_group(SIGSTOP);
+    worker->stopped = node_->options.several_programs
+                          ? worker->child->send_signal(SIGTSTP)  // it stops its programs
+                          : worker->child->send_signal_to_group(SIGSTOP);
   }
 }
 

@@ -170,3 +170,31 @@ def test_hosts_that_were_started_by_hand(hosts, directory, key, env):
     results = wait_all(both)
     assert codes(results) == [0, 0], as_text(results)
     assert len(several.losses(results[0].stdout)) == 20, as_text(results)
+
+
+def test_a_stop_at_the_terminal_stops_the_workers_of_all_programs(machine):
+    """What ddprun tells its worker on this node at ^Z, and at `fg`."""
+    running = machine.start("--no-python", "sleep", "600", ":", "--no-python", "sleep", "601")
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+
+    def find(*words: str) -> list[int]:
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+                if machine.marker.encode() in read(pid, "environ") and read(pid, "cmdline").startswith(b"\0".join(map(str.encode, words)))]
+
+    def read(pid: int, name: str) -> bytes:
+        try:
+            return Path(f"/proc/{pid}/{name}").read_bytes()
+        except OSError:
+            return b""
+
+    def states() -> set[str]:
+        return {read(pid, "stat").decode().rpartition(")")[2].split()[0] for pid in workers}
+
+    workers = wait_until("both run", lambda: len(found := find("sleep", "60")) == 2 and found)
+    node = next(pid for pid in map(int, children.read_text().split()) if b"--program-node" in read(pid, "cmdline"))
+    os.kill(node, signal.SIGTSTP)
+    wait_until("they are stopped", lambda: states() == {"T"})
+    os.kill(node, signal.SIGCONT)
+    wait_until("they run again", lambda: states() == {"S"})
+    running.send_signal(signal.SIGTERM)
+    assert running.wait().code == 143
