@@ -206,10 +206,12 @@ int Driver::run() {
   front_end_.hold(snapshot_);
   if (only_tells_) limit_telling();
   checkpoints_.when_first_known([this] { link_.join(); });
-  status_.serve([this](bool stacks) { on_status_asked(stacks); });
-  restarts_.serve();
-  profiles_.serve();
   const options::Options& options = plans_.node->options;
+  if (!options.several_programs) {  // each program answers for itself
+    status_.serve([this](bool stacks) { on_status_asked(stacks); });
+    restarts_.serve();
+    profiles_.serve();
+  }
   if (options.hang.profile_every && !options.output.logs.value.empty())
     profiles_.repeat(options.hang.profile_every->value);
   while (!context_.stopped()) run_handlers();

@@ -191,6 +191,8 @@ def test_a_stop_at_the_terminal_stops_the_workers_of_all_programs(machine):
         return {read(pid, "stat").decode().rpartition(")")[2].split()[0] for pid in workers}
 
     workers = wait_until("both run", lambda: len(found := find("sleep", "60")) == 2 and found)
+    shown = machine.run("--status").stdout
+    assert shown.count("1 worker on 1 node: sleep 60") == 2 and "--program-node" not in shown, shown
     node = next(pid for pid in map(int, children.read_text().split()) if b"--program-node" in read(pid, "cmdline"))
     os.kill(node, signal.SIGTSTP)
     wait_until("they are stopped", lambda: states() == {"T"})
