@@ -7,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "check/record_fields.hpp"
-#include "net/name_lookup.hpp"
 #include "os/clock.hpp"
 
 namespace ddprun::commands {
@@ -50,16 +49,11 @@ void add_worker(std::vector<MetNode>& nodes, const MetNode& worker) {
   ++node->workers;
 }
 
-net::StoreClient open_store(const std::string& address, int port) {
-  const std::vector<std::string> found = net::look_up_name(address);
-  return {found.empty() ? address : found.front(), port};
-}
-
 }  // namespace
 
 CheckMeeting::CheckMeeting(int rank, int world, const std::string& address, int port)
     : rank_(rank), world_(world) {
-  if (world > 1) store_.emplace(open_store(address, port));
+  if (world > 1) store_.emplace(address, port);
 }
 
 std::string CheckMeeting::local_address() const { return store_ ? store_->local_address() : std::string(); }

@@ -19,6 +19,7 @@
 #include "os/process/helper_child.hpp"
 #include "probes/deep_check.hpp"
 #include "probes/node_record.hpp"
+#include "probes/own_worker.hpp"
 #include "rendezvous/waiting_text.hpp"
 
 namespace ddprun::commands {
@@ -30,14 +31,6 @@ constexpr Milliseconds k_answer{3000};  // limit of another node's answer
 constexpr Milliseconds k_stream{1000};  // sent to the next node to see its rate
 constexpr Milliseconds k_name_limit{3000};
 constexpr std::size_t k_most_turns = 3;  // all of them within the time for a record
-
-int number_of(const facts::Snapshot& snapshot, const char* name) {
-  const auto value = facts::find_variable(snapshot, name);
-  const auto number = value ? parse_integer(*value) : std::nullopt;
-  if (!number || *number < 0)
-    throw Error(fmt::format("--check-node is for ddprun itself: {} is not set", name), "use ddprun --check");
-  return static_cast<int>(*number);
-}
 
 std::string make_word() {
   std::string word(net::k_check_word, '\0');
@@ -66,13 +59,11 @@ class Answers {
 
 class CheckNode {
  public:
-  CheckNode(const facts::Snapshot& snapshot, CheckWords words)
+  CheckNode(const facts::Snapshot& snapshot, const probes::OwnWorker& worker, CheckWords words)
       : snapshot_(snapshot),
         words_(std::move(words)),
-        rank_(number_of(snapshot, "RANK")),
-        meeting_(rank_, number_of(snapshot, "WORLD_SIZE"),
-                 facts::find_variable(snapshot, "MASTER_ADDR").value_or(""),
-                 number_of(snapshot, "MASTER_PORT")) {}
+        rank_(worker.rank),
+        meeting_(worker.rank, worker.world, worker.address, worker.port) {}
 
   int run() {
     const TimePoint start = os::now();
@@ -234,7 +225,9 @@ bool is_check_node(const facts::Snapshot& snapshot) {
 }
 
 int check_node(const facts::Snapshot& snapshot) {
-  return CheckNode(snapshot, check::parse_json_text<CheckWords>(snapshot.arguments[1])).run();
+  return CheckNode(snapshot, probes::read_own_worker(snapshot, k_check_node),
+                   check::parse_json_text<CheckWords>(snapshot.arguments[1]))
+      .run();
 }
 
 }  // namespace ddprun::commands

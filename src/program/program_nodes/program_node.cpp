@@ -14,7 +14,6 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
-#include "net/name_lookup.hpp"
 #include "net/store_client.hpp"
 #include "os/atomic_file.hpp"
 #include "os/capture/capture_hardware.hpp"
@@ -22,6 +21,7 @@
 #include "os/files/temp_dir.hpp"
 #include "os/process/signals.hpp"
 #include "placement/devices.hpp"
+#include "probes/own_worker.hpp"
 #include "program_nodes/program_child.hpp"
 #include "programs/programs_job.hpp"
 
@@ -73,38 +73,21 @@ constexpr const char* k_nodes = "ddprun-programs/nodes";
 constexpr const char* k_news_count = "ddprun-programs/news";
 constexpr const char* k_orders_count = "ddprun-programs/orders";
 
-int number_of(const facts::Snapshot& snapshot, const char* name) {
-  const auto value = facts::find_variable(snapshot, name);
-  const auto number = value ? parse_integer(*value) : std::nullopt;
-  if (!number || *number < 0)
-    throw Error(fmt::format("{} is for ddprun itself: {} is not set", k_program_node, name),
-                "separate programs with ':'");
-  return static_cast<int>(*number);
-}
-
-std::string text_of(const facts::Snapshot& snapshot, const char* name) {
-  return facts::find_variable(snapshot, name).value_or("");
-}
-
-net::StoreClient open_store(const std::string& address, int port) {
-  const std::vector<std::string> found = net::look_up_name(address);
-  return {found.empty() ? address : found.front(), port};
-}
-
 bool asks_to_stop(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }
 
 class ProgramNode {
  public:
-  ProgramNode(facts::Snapshot& snapshot, std::vector<Program> programs)
+  ProgramNode(facts::Snapshot& snapshot, const probes::OwnWorker& worker, std::vector<Program> programs)
       : snapshot_(snapshot),
+        worker_(worker),
         programs_(std::move(programs)),
-        rank_(number_of(snapshot, "RANK")),
-        world_(number_of(snapshot, "WORLD_SIZE")),
+        rank_(worker.rank),
+        world_(worker.world),
         signals_(os::handled_signals()),
-        store_(open_store(text_of(snapshot, "MASTER_ADDR"), number_of(snapshot, "MASTER_PORT"))),
-        orders_(open_store(text_of(snapshot, "MASTER_ADDR"), number_of(snapshot, "MASTER_PORT"))),
+        store_(worker.address, worker.port),
+        orders_(worker.address, worker.port),
         folder_(facts::find_variable(snapshot, "TMPDIR")) {}
 
   int run() {
@@ -113,7 +96,7 @@ class ProgramNode {
     orders_.ask(numbered("order", next_order_));
     if (rank_ == 0) {
       job_.emplace(programs_, met_.nodes);
-      news_.emplace(open_store(text_of(snapshot_, "MASTER_ADDR"), number_of(snapshot_, "MASTER_PORT")));
+      news_.emplace(worker_.address, worker_.port);
       news_->ask(numbered("news", next_news_));
       carry_out(job_->start(os::now()));
     }
@@ -134,8 +117,7 @@ class ProgramNode {
   bool meet() {
     if (!snapshot_.host.topology) os::capture_hardware(snapshot_.host, {});
     devices_ = placement::find_visible_devices(snapshot_);
-    const std::string master = text_of(snapshot_, "MASTER_ADDR");
-    const NodeRecord own{snapshot_.host.name, rank_ == 0 ? master : store_.local_address(),
+    const NodeRecord own{snapshot_.host.name, rank_ == 0 ? worker_.address : store_.local_address(),
                          static_cast<int>(devices_.entries.size())};
     store_.set(numbered("node", rank_), Json(own).dump());
     if (rank_ == 0) {
@@ -402,6 +384,7 @@ class ProgramNode {
   }
 
   facts::Snapshot& snapshot_;
+  probes::OwnWorker worker_;
   std::vector<Program> programs_;
   int rank_, world_;
   os::SignalSource signals_;
@@ -440,7 +423,7 @@ int run_program_node(facts::Snapshot& snapshot) {
   } catch (const Json::exception&) {
     throw UsageError(fmt::format("{} is internal to ddprun", k_program_node), "leave it out");
   }
-  return ProgramNode(snapshot, std::move(programs)).run();
+  return ProgramNode(snapshot, probes::read_own_worker(snapshot, k_program_node), std::move(programs)).run();
 }
 
 }  // namespace ddprun::program_nodes

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "net/name_lookup.hpp"
 #include "store/answer.hpp"
 #include "store/request.hpp"
 
@@ -31,7 +32,9 @@ std::string begin(store::StoreOperation operation) { return {static_cast<char>(o
 
 }  // namespace
 
-StoreClient::StoreClient(std::string address, int port) : address_(std::move(address)), port_(port) {
+StoreClient::StoreClient(const std::string& address, int port) : address_(address), port_(port) {
+  const std::vector<std::string> found = look_up_name(address);
+  if (!found.empty()) address_ = found.front();
   connect();
 }
 

@@ -12,8 +12,9 @@ namespace ddprun::net {
 
 class StoreClient {
  public:
-  // Connects to the store at this numeric address. Throws Error naming it if it cannot be reached.
-  StoreClient(std::string address, int port);
+  // Connects to the store at this address, or the first one of a host of this name. Throws Error naming it if
+  // it cannot be reached.
+  StoreClient(const std::string& address, int port);
 
   // Throws Error where the store is gone.
   void set(const std::string& key, const std::string& value);
