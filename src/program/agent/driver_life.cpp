@@ -2,7 +2,6 @@
 // end.
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <csignal>
@@ -236,7 +235,7 @@ void Driver::on_signal(const os::SignalEvent& event) {
     if (!stop_sender_ && event.number == SIGINT && event.is_from_key())
       console::say(report::describe_wait_after_key(plans_.node->options.shutdown_timeout.value));
     if (!stop_sender_) ask_for_grace();
-    if (is_program() && event.sender_pid == ::getppid()) life_.note_explained();
+    if (is_program() && event.from_above) life_.note_explained();
     if (!stop_sender_) stop_sender_ = os::describe_sender(event);
     const bool by_person = event_loop::is_from_person(event, plans_.node->allocation.scheduler.value);
     carry_out(life_.on_stop_signal(event.number, lifecycle::SignalWay::own, event.from_above, by_person,

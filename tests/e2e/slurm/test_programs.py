@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 
 import pytest
 
@@ -82,14 +81,13 @@ def test_a_node_of_the_server_that_is_cut_off_is_replaced_by_its_spare(cluster, 
         done = several.saved_step(directory)
         several.wait_for_steps(directory, done + 150)  # of which those before the loss is noticed are few
         assert several.workers("train.py", directory) == trainers
-        run.send_signal(signal.SIGINT)
-        run.send_signal(signal.SIGINT)
-        result = run.wait()
-        said = result.stderr
-        assert "lost the coordinator n2" in said and "starting all workers again on 2 of 2 nodes" in said, str(result)
+        cluster.run("scancel", "--signal=TERM", "--user=root")
     finally:
         cluster.hosts["n2"].plug_in_again()
         cluster.restore("n2")
+    result = run.wait()  # srun waits for the task there
+    said = result.stderr
+    assert "lost the coordinator n2" in said and "starting all workers again on 2 of 2 nodes" in said, str(result)
 
 
 def test_scancel_stops_all_of_it(cluster, directory, env):

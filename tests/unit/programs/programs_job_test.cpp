@@ -104,7 +104,7 @@ TEST_CASE("what a program waits for is said, and the job ends when that takes to
   CHECK(rig.after(seconds(30)) == stop(1));
   CHECK(rig.said ==
         std::vector<std::string>{
-            "train was not started: server was not ready within 1 min: its port 8000 does not answer",
+            "train was not started: server was not ready within 60 s: its port 8000 does not answer",
             "the job ends; stopping server"});
   CHECK(rig.ended(2, 1, 143) == end(k_exit_deadline));
 }
