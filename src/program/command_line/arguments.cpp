@@ -133,7 +133,6 @@ constexpr Habit k_habits[] = {
     {"--ngpus-per-node", k_workers},
     {"--ppn", k_workers},
     {"-N", k_nodes},
-    {"--nodes", k_nodes},
     {"--num-nodes", k_nodes},
     {"--num-machines", k_nodes},
     {"-H", k_hosts},
@@ -147,7 +146,6 @@ constexpr Habit k_habits[] = {
     {"--restarts", k_restarts},
     {"--retries", k_restarts},
     {"-x", k_variables},
-    {"--env", k_variables},
     {"--export", k_variables},
     {"-genv", k_variables},
 };

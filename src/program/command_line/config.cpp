@@ -15,9 +15,9 @@ namespace {
 
 // These print something and end, or are about a single run: in a file they would do so in place of every run.
 bool belongs_on_command_line(const OptionEntry& option) {
-  static const std::vector<std::string_view> k_single{"capture", "snapshot", "dry-run",  "print-config",
-                                                      "status",  "stacks",   "restart",  "drain",
-                                                      "profile", "watch",    "timeline", "output"};
+  static const std::vector<std::string_view> k_single{
+      "job",     "capture", "snapshot", "dry-run", "print-config", "status", "stacks",
+      "restart", "drain",   "profile",  "watch",   "timeline",     "output"};
   return option.group == OptionGroup::about || std::ranges::find(k_single, option.name) != k_single.end();
 }
 

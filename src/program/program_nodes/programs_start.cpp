@@ -333,6 +333,10 @@ std::vector<Program> read_programs(const std::vector<std::vector<std::string>>& 
 
 void refuse_alone(const options::Options& options) {
   const options::ProgramOptions& program = options.program;
+  if (!options.job_file.empty())
+    throw UsageError(
+        fmt::format("--job {} has to be written in full, before a script", printable(options.job_file)),
+        "write --job FILE");
   const char* const option = !program.nodes.empty()   ? "--nodes"
                              : !program.with.empty()  ? "--with"
                              : !program.after.empty() ? "--after"

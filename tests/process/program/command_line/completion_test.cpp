@@ -34,7 +34,7 @@ std::string completed(const std::vector<std::string>& words) {
 
 TEST_CASE("bash completes names of options") {
   CHECK(completed({"--nn"}) == "--nnodes");
-  CHECK(completed({"-m", "--node"}) == "--node-rank");
+  CHECK(completed({"-m", "--node"}) == "--node-rank --nodes");
   CHECK(split_words(completed({"--"})).size() == option_table().size());
 }
 

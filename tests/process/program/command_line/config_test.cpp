@@ -114,6 +114,14 @@ namespace {
 const std::map<std::string, std::string> k_values{
     {"container", R"("apptainer exec x.sif")"},
     {"stage", R"("/data/env")"},
+    {"name", R"("server")"},
+    {"nodes", R"("0-2")"},
+    {"with", R"("train")"},
+    {"after", R"("server,data")"},
+    {"ready", "8000"},
+    {"ready-timeout", R"("90s")"},
+    {"on-exit", R"("restart")"},
+    {"env", R"("A=1")"},
     {"stage-to", R"("/tmp")"},
     {"nproc-per-node", "2"},
     {"nnodes", R"("2:4")"},
@@ -209,8 +217,9 @@ const std::map<std::string, std::string> k_values{
 };
 
 const std::vector<std::string> k_command_line_only{
-    "dry-run",      "capture", "snapshot", "timeline", "output",           "status",  "stacks", "watch",
-    "print-config", "help",    "help-all", "version",  "print-completion", "restart", "drain",  "profile"};
+    "job",     "dry-run",          "capture", "snapshot",     "timeline", "output",
+    "status",  "stacks",           "watch",   "print-config", "help",     "help-all",
+    "version", "print-completion", "restart", "drain",        "profile"};
 
 // What a file with this one member says of it: "refused", or the text that the option gets, "off" where it is
 // asked for nowhere.

@@ -179,6 +179,6 @@ TEST_CASE("options of other launchers are answered with ddprun's") {
         "sets how often a failed job is restarted");
   CHECK(
       error_for({"--ngpus", "2", "train.py"}).starts_with("unknown option --ngpus | --nproc-per-node sets "));
-  CHECK(error_for({"--env", "A=1", "train.py"}) ==
-        "unknown option --env | leave it out: workers inherit the environment, so export the variable");
+  CHECK(error_for({"--export", "A=1", "train.py"}) ==
+        "unknown option --export | leave it out: workers inherit the environment, so export the variable");
 }
