@@ -12,10 +12,6 @@ namespace {
 // Time between the first and the last process of a tree that is signalled.
 constexpr Milliseconds k_request_lag{100};
 
-bool asks_to_end(int signal) {
-  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
-}
-
 // Returns the signal of a death, which a shell in between reports as an exit code.
 int signal_of(const ExitStatus& status) {
   if (status.kind == ExitStatus::Kind::signalled) return status.value;
@@ -23,6 +19,10 @@ int signal_of(const ExitStatus& status) {
 }
 
 }  // namespace
+
+bool asks_to_end(int signal) {
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
 
 void Supervisor::note_start(const plan::Assignment& assignment) {
   if (state_ != State::idle) return;

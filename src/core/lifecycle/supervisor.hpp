@@ -38,6 +38,9 @@
 
 namespace ddprun::lifecycle {
 
+// Reports whether a signal asks a process to end: SIGTERM, SIGINT, SIGHUP, SIGQUIT.
+bool asks_to_end(int signal);
+
 namespace act {
 struct Spawn {
   std::size_t worker;  // index into the assignment's workers

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "allocation/hostlist.hpp"
@@ -316,6 +315,23 @@ std::vector<Share> share_node(const std::vector<const Program*>& programs, const
   share_gpus(programs, host, gpus, shares);
   if (programs.size() > 1) share_cores(cores, shares);
   return shares;
+}
+
+std::map<std::size_t, Share> share_node(const std::vector<Program>& programs,
+                                        const std::vector<std::vector<int>>& nodes, int node,
+                                        const std::string& host, const std::vector<facts::Core>& cores,
+                                        int gpus) {
+  std::vector<std::size_t> numbers;
+  std::vector<const Program*> here;
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    if (std::ranges::find(nodes[i], node) == nodes[i].end()) continue;
+    numbers.push_back(i);
+    here.push_back(&programs[i]);
+  }
+  const std::vector<Share> shares = share_node(here, host, cores, gpus);
+  std::map<std::size_t, Share> found;
+  for (std::size_t i = 0; i < numbers.size(); ++i) found[numbers[i]] = shares[i];
+  return found;
 }
 
 std::string variable_part(const std::string& name) {

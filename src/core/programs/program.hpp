@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -68,6 +69,12 @@ struct Share {
 // Throws Error where they ask for more GPUs than the node has.
 std::vector<Share> share_node(const std::vector<const Program*>& programs, const std::string& host,
                               const std::vector<facts::Core>& cores, int gpus);
+
+// Does the same for the programs that `nodes`, as place() has found them, put on this node; by their numbers.
+std::map<std::size_t, Share> share_node(const std::vector<Program>& programs,
+                                        const std::vector<std::vector<int>>& nodes, int node,
+                                        const std::string& host, const std::vector<facts::Core>& cores,
+                                        int gpus);
 
 // One program for the others, in DDPRUN_PROGRAMS.
 struct Shown {

@@ -18,6 +18,7 @@
 #include "os/process/signals.hpp"
 #include "os/process/spawn.hpp"
 #include "plan/worker_env.hpp"
+#include "report/outcome.hpp"
 
 namespace ddprun::program_nodes {
 
@@ -52,7 +53,6 @@ std::vector<facts::Core> cores_of(const facts::HostFacts& host) {
 facts::Environment make_environment(const Program& program, const ProgramPlace& place,
                                     const facts::Environment& environment) {
   facts::Environment own = allocation::without_worker_variables(environment);
-  own.insert(place.shown.begin(), place.shown.end());
   own[allocation::k_started_hosts_variable] = join(place.hosts, ",");
   own[allocation::k_started_rank_variable] = std::to_string(place.rank);
   if (!place.job.empty()) own[allocation::k_started_job_variable] = place.job;
@@ -100,17 +100,11 @@ std::optional<int> ProgramChild::take_end() {
   if (!status) return std::nullopt;
   child_->reap();
   child_.reset();
-  return status->kind == ExitStatus::Kind::exited      ? status->value
-         : status->kind == ExitStatus::Kind::signalled ? 128 + status->value
-                                                       : k_exit_not_found;
+  return report::exit_code_of(*status);
 }
 
 void ProgramChild::signal(int number) {
   if (child_) child_->send_signal(number);
-}
-
-void ProgramChild::kill() {
-  if (child_) child_->send_signal(SIGKILL);  // its own reaper ends what it has started
 }
 
 bool ProgramChild::shows_ready() const {

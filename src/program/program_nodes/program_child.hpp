@@ -23,9 +23,8 @@ struct ProgramPlace {
   programs::Share share;
   std::string visible_gpus;  // for CUDA_VISIBLE_DEVICES; used where not all are its own
   std::string visible_variable;
-  facts::Environment shown;  // DDPRUN_PROGRAMS and those beside it
-  bool first = false;        // has standard input, where its rank 0 is
-  std::string folder;        // for its files
+  bool first = false;  // has standard input, where its rank 0 is
+  std::string folder;  // for its files
 
   void note_gpus(const placement::VisibleDevices& devices);  // notes those of its share
 };
@@ -50,7 +49,6 @@ class ProgramChild {
   // Returns the exit code, once, when it has ended.
   std::optional<int> take_end();
   void signal(int number);
-  void kill();
   // Returns whether the program shows to be ready on this node, where that has changed.
   std::optional<bool> take_ready(TimePoint now);
 

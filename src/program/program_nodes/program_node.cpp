@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "console/log.hpp"
+#include "lifecycle/supervisor.hpp"
 #include "net/store_client.hpp"
 #include "os/atomic_file.hpp"
 #include "os/capture/capture_hardware.hpp"
@@ -72,10 +73,6 @@ std::string numbered(const char* what, std::int64_t number) {
 constexpr const char* k_nodes = "ddprun-programs/nodes";
 constexpr const char* k_news_count = "ddprun-programs/news";
 constexpr const char* k_orders_count = "ddprun-programs/orders";
-
-bool asks_to_stop(int signal) {
-  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
-}
 
 class ProgramNode {
  public:
@@ -156,40 +153,28 @@ class ProgramNode {
     return hosts;
   }
 
-  std::vector<std::size_t> programs_of(int node) const {
-    std::vector<std::size_t> found;
-    for (std::size_t i = 0; i < programs_.size(); ++i) {
-      if (std::ranges::find(met_.nodes[i], node) != met_.nodes[i].end()) found.push_back(i);
-    }
-    return found;
-  }
-
-  std::vector<Share> share(int node, const std::vector<facts::Core>& cores) const {
-    std::vector<const Program*> here;
-    for (const std::size_t each : programs_of(node)) here.push_back(&programs_[each]);
+  std::map<std::size_t, Share> share(int node, const std::vector<facts::Core>& cores) const {
     const NodeRecord& record = met_.records[static_cast<std::size_t>(node)];
-    return programs::share_node(here, record.host, cores, record.gpus);
+    return programs::share_node(programs_, met_.nodes, node, record.host, cores, record.gpus);
   }
 
   void count_ranks(int node) {
     ranks_.resize(programs_.size());
-    const std::vector<std::size_t> here = programs_of(node);
-    const std::vector<Share> shares = share(node, {});
-    for (std::size_t i = 0; i < here.size(); ++i) ranks_[here[i]] += shares[i].workers;
+    for (const auto& [program, each] : share(node, {})) ranks_[program] += each.workers;
   }
 
   // ---- the programs of this node
 
   // DDPRUN_HOSTS_SERVER and DDPRUN_ADDR_SERVER, DDPRUN_PROGRAMS and its file.
-  facts::Environment shown_to_workers() const {
-    facts::Environment shown;
+  facts::Environment with_table() const {
+    facts::Environment all = snapshot_.environment;
     for (const Shown& each : shown_) {
-      shown["DDPRUN_HOSTS_" + programs::variable_part(each.name)] = join(each.hosts, ",");
-      shown["DDPRUN_ADDR_" + programs::variable_part(each.name)] = each.addresses.front();
+      all["DDPRUN_HOSTS_" + programs::variable_part(each.name)] = join(each.hosts, ",");
+      all["DDPRUN_ADDR_" + programs::variable_part(each.name)] = each.addresses.front();
     }
-    shown["DDPRUN_PROGRAMS"] = Json(shown_).dump();
-    shown["DDPRUN_PROGRAMS_FILE"] = programs_file();
-    return shown;
+    all["DDPRUN_PROGRAMS"] = Json(shown_).dump();
+    all["DDPRUN_PROGRAMS_FILE"] = programs_file();
+    return all;
   }
   std::string programs_file() const { return folder_.path() + "/programs.json"; }
 
@@ -203,11 +188,8 @@ class ProgramNode {
       }
       shown_.push_back(std::move(shown));
     }
-    const std::vector<std::size_t> here = programs_of(rank_);
-    const std::vector<Share> shares = share(rank_, cores_of(snapshot_.host));
     const std::string jobs = allocation::name_jobs(snapshot_.environment);
-    for (std::size_t i = 0; i < here.size(); ++i) {
-      const std::size_t program = here[i];
+    for (const auto& [program, own] : share(rank_, cores_of(snapshot_.host))) {
       ProgramPlace place;
       place.hosts = shown_[program].hosts;
       const auto& nodes = met_.nodes[program];
@@ -215,7 +197,7 @@ class ProgramNode {
       place.address = shown_[program].addresses.front();
       place.own_address = met_.records[static_cast<std::size_t>(rank_)].address;
       place.job = jobs.substr(0, jobs.find(','));
-      place.share = shares[i];
+      place.share = own;
       place.note_gpus(devices_);
       place.first = program == 0 && place.rank == 0;
       place.folder = folder_.path() + "/" + programs_[program].name;
@@ -226,16 +208,20 @@ class ProgramNode {
 
   // ---- one turn of the loop
 
-  bool done() const {
-    const bool runs = std::ranges::any_of(children_, [](const auto& each) { return each.second.runs(); });
-    return code_.has_value() && !runs;
+  bool runs() const {
+    return std::ranges::any_of(children_, [](const auto& each) { return each.second.runs(); });
   }
+  bool done() const { return code_.has_value() && !runs(); }
 
   void turn() {
     wait();
     while (const auto signal = signals_.read()) on_signal(*signal);
-    take_orders();
-    if (news_) take_news();
+    if (has_order_)
+      take(orders_, "order", k_orders_count, next_order_, [this](const Json& message) { follow(message); });
+    if (has_news_) {
+      take(*news_, "news", k_news_count, next_news_,
+           [this](const Json& message) { carry_out(job_->on_news(message.get<NodeNews>(), os::now())); });
+    }
     look_at_children();
     if (job_ && !job_->over()) {
       if (const auto due = job_->deadline(); due && os::now() >= *due) carry_out(job_->on_time(os::now()));
@@ -259,7 +245,7 @@ class ProgramNode {
 
   void on_signal(const os::SignalEvent& event) {
     if (event.number == SIGCHLD) return;
-    if (!asks_to_stop(event.number)) {
+    if (!lifecycle::asks_to_end(event.number)) {
       if (!os::is_passed_on(event) && event.number != SIGTSTP) return;
       for (auto& [program, child] : children_) child.signal(event.number);
       return;
@@ -269,15 +255,15 @@ class ProgramNode {
     if (job_) carry_out(job_->on_stop());
   }
 
-  void take_orders() {
-    if (!has_order_) return;
-    for (std::string text = orders_.take();;
-         text = store_.get(numbered("order", next_order_), k_meeting).value_or("{}")) {
-      follow(Json::parse(text));
-      ++next_order_;
-      if (store_.add(k_orders_count, 0) < next_order_) break;
+  // Takes all numbered messages that are there, and asks for the next one.
+  template <class Handle>
+  void take(net::StoreClient& from, const char* what, const char* count, std::int64_t& next, Handle handle) {
+    for (std::string text = from.take();; text = store_.get(numbered(what, next), k_meeting).value_or("{}")) {
+      handle(Json::parse(text));
+      ++next;
+      if (store_.add(count, 0) < next) break;
     }
-    orders_.ask(numbered("order", next_order_));
+    from.ask(numbered(what, next));
   }
 
   void follow(const Json& message) {
@@ -299,12 +285,6 @@ class ProgramNode {
     child->second.signal(stop_signal_ != 0 ? stop_signal_ : SIGTERM);
   }
 
-  facts::Environment with_table() const {
-    facts::Environment environment = snapshot_.environment;
-    for (const auto& [name, value] : shown_to_workers()) environment[name] = value;
-    return environment;
-  }
-
   void look_at_children() {
     for (auto& [program, child] : children_) {
       if (const auto code = child.take_end())
@@ -319,17 +299,6 @@ class ProgramNode {
   }
 
   // ---- the first node
-
-  void take_news() {
-    if (!has_news_) return;
-    for (std::string text = news_->take();;
-         text = store_.get(numbered("news", next_news_), k_meeting).value_or("{}")) {
-      carry_out(job_->on_news(Json::parse(text).get<NodeNews>(), os::now()));
-      ++next_news_;
-      if (store_.add(k_news_count, 0) < next_news_) break;
-    }
-    news_->ask(numbered("news", next_news_));
-  }
 
   void give(const Json& message) {
     store_.set(numbered("order", store_.add(k_orders_count, 1)), message.dump());
@@ -372,9 +341,6 @@ class ProgramNode {
   // Ends what runs here, as nobody is left who could say so.
   void stop_alone() {
     for (auto& [program, child] : children_) child.signal(SIGTERM);
-    const auto runs = [&] {
-      return std::ranges::any_of(children_, [](const auto& each) { return each.second.runs(); });
-    };
     while (runs()) {  // the launch kills this process once the grace is over
       pollfd file{signals_.descriptor().get(), POLLIN, 0};
       ::poll(&file, 1, static_cast<int>(k_look.count()));

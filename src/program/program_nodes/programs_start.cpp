@@ -260,22 +260,6 @@ std::string plan_of(const Program& program, const ProgramPlace& place, const std
               end.status ? end.status->value : k_exit_own_failure);
 }
 
-// Returns the share of a program on its first node, as if that were like this host.
-programs::Share share_of(std::size_t program, const std::vector<Program>& all,
-                         const std::vector<std::vector<int>>& nodes, const std::vector<std::string>& hosts,
-                         const placement::VisibleDevices& devices, const facts::Snapshot& snapshot) {
-  const int node = nodes[program].front();
-  std::vector<const Program*> there;
-  std::size_t place = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (std::ranges::find(nodes[i], node) == nodes[i].end()) continue;
-    if (i == program) place = there.size();
-    there.push_back(&all[i]);
-  }
-  return programs::share_node(there, hosts[static_cast<std::size_t>(node)], cores_of(snapshot.host),
-                              static_cast<int>(devices.entries.size()))[place];
-}
-
 }  // namespace
 
 void read_job_file(facts::Snapshot& snapshot) {
@@ -410,7 +394,10 @@ int print_programs(const std::vector<Program>& all, const options::Options& opti
     there.address = there.hosts.front();
     there.job = allocation.job_id.value.empty() ? "" : allocation::describe_job(allocation);
     there.folder = "$TMPDIR";
-    there.share = share_of(i, all, nodes, hosts, devices, snapshot);
+    // Takes that node to be like this host.
+    there.share = programs::share_node(all, nodes, nodes[i].front(), there.hosts.front(),
+                                       cores_of(snapshot.host), static_cast<int>(devices.entries.size()))
+                      .at(i);
     there.note_gpus(devices);
     os::keep_to_cpus(there.share.cpus.empty() ? snapshot.host.allowed_cpus : there.share.cpus);
     const std::string plan = plan_of(all[i], there, json ? "--dry-run=json" : "--dry-run", snapshot);
