@@ -35,6 +35,7 @@ struct ProgramOptions {
   std::string ready;               // --ready: a port that answers, or a file; empty: DDPRUN_READY_FILE
   Milliseconds ready_timeout = k_ready_timeout;  // --ready-timeout: of the programs in `after`
   std::optional<OnExit> on_exit;                 // --on-exit
+  bool independent = false;                      // --independent: each of its workers is for itself
   std::vector<std::pair<std::string, std::string>> environment;  // --env, in the order given
 };
 

@@ -18,6 +18,7 @@ namespace ddprun::options {
 struct SignalBeforeEnd {
   int signal = 0;
   Milliseconds before{0};  // the job's end
+  friend bool operator==(const SignalBeforeEnd&, const SignalBeforeEnd&) = default;
 };
 
 struct TimeLimitOptions {

@@ -33,6 +33,10 @@ class Changes {
   void set(std::string name, int value, std::string origin) {
     set(std::move(name), fmt::format("{}", value), std::move(origin));
   }
+  void replace(const std::string& name, const std::string& value, const char* origin) {
+    std::erase_if(list_, [&](const VariableChange& each) { return each.name == name; });
+    set(name, value, origin);
+  }
   void set_proven(std::string name, std::string value) {
     list_.push_back({std::move(name), std::move(value), "proven between the hosts", true});
   }
@@ -334,7 +338,7 @@ std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const fa
   set_card(changes, plan, worker, environment);
   set_places(changes, worker, environment);
   cut_from_front_end(changes, environment, plan.node->options.several_programs);
-  for (const auto& [name, value] : plan.node->options.program.environment) changes.set(name, value, "--env");
+  for (const auto& [name, value] : plan.node->options.program.environment) changes.replace(name, value, "--env");
   changes.set("DDPRUN_LAUNCH_ID", assignment.launch_id, "the same on all nodes");
   changes.set("DDPRUN_AGENT_ID", context.agent_id, "marks the processes of this agent");
   changes.set("DDPRUN_PROGRESS_FILE", context.progress_file, "temporary folder");

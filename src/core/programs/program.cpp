@@ -194,6 +194,7 @@ class Placing {
 
 // GPUs that a program asks for; -1: the rest.
 int gpus_asked(const Program& program) {
+  if (program.replica >= 0) return program.gpus;
   if (!program.with.empty() && program.gpus < 0) return 0;
   if (program.workers == 0) return -1;
   return program.workers * std::max(program.gpus, 1);

@@ -30,12 +30,16 @@ struct Program {
   std::string ready;
   int ready_timeout = 0;  // milliseconds
   options::OnExit on_exit = options::OnExit::fail;
-  int workers = 0;  // on each node; 0: one for each GPU
-  int gpus = -1;    // for each worker; -1: not said
+  int workers = 0;           // on each node; 0: one for each GPU
+  int gpus = -1;             // for each worker; -1: not said
+  int warned = 0;            // signal that it gets before the job's end (--signal-before-end); 0: none
+  bool independent = false;  // its workers are replicas, each for itself (replicas.hpp)
+  int replica = -1;          // number of this replica among all; -1: it is a whole program
+  int replicas = 0;
   friend bool operator==(const Program&, const Program&) = default;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, name, words, nodes, node_list, with, after, ready, ready_timeout,
-                                   on_exit, workers, gpus)
+                                   on_exit, workers, gpus, warned, independent, replica, replicas)
 
 // Splits the words of a command line at each lone ":" or "::" before a "--"; one piece where there is none.
 // Throws UsageError for an empty piece, or more than k_most_programs.
@@ -76,6 +80,16 @@ std::map<std::size_t, Share> share_node(const std::vector<Program>& programs,
                                         const std::string& host, const std::vector<facts::Core>& cores,
                                         int gpus);
 
+// One replica for other programs.
+struct ShownReplica {
+  int number = 0;
+  std::string address;
+  int port = 0;  // of --ready; 0: none
+  std::string state;
+  int attempt = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShownReplica, number, address, port, state, attempt)
+
 // One program for the others, in DDPRUN_PROGRAMS.
 struct Shown {
   std::string name;
@@ -84,9 +98,10 @@ struct Shown {
   std::vector<std::string> ready;  // addresses of those that are ready now
   int ranks = 0;                   // number in its first attempt
   std::string state;               // "waiting", "running", "ready", "ended"
-  int attempt = 0;                 // number of times that all of it was started again
+  int attempt = 0;                 // number of times that all of it, or a replica, was started again
+  std::vector<ShownReplica> replicas;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Shown, name, hosts, addresses, ready, ranks, state, attempt)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Shown, name, hosts, addresses, ready, ranks, state, attempt, replicas)
 
 // Name of a program in a variable: "SERVER_A" of "server-a".
 std::string variable_part(const std::string& name);

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "programs/replicas.hpp"
 
 namespace ddprun::programs {
 
@@ -16,6 +17,7 @@ constexpr Milliseconds k_tell_every{30'000};
 constexpr Milliseconds k_quick_end{10'000};  // a program that ends so soon waits before it starts again
 constexpr Milliseconds k_first_pause{1'000};
 constexpr Milliseconds k_longest_pause{30'000};
+constexpr std::size_t k_most_ends = 1000;  // kept for the report
 
 // Reports whether a start that ended so at once would end so again: a wrong option or argument, no such
 // script.
@@ -30,8 +32,20 @@ Milliseconds pause_after(int quick_ends) {
 
 }  // namespace
 
-ProgramsJob::ProgramsJob(std::vector<Program> programs, std::vector<std::vector<int>> nodes)
-    : programs_(std::move(programs)), nodes_(std::move(nodes)), states_(programs_.size()) {}
+ProgramsJob::ProgramsJob(PlacedPrograms placed, std::vector<std::string> hosts)
+    : programs_(std::move(placed.programs)),
+      nodes_(std::move(placed.nodes)),
+      hosts_(std::move(hosts)),
+      states_(programs_.size()) {
+  std::map<std::string, std::size_t> groups;
+  for (std::size_t i = 0; i < programs_.size(); ++i)
+    states_[i].group = groups.try_emplace(programs_[i].name, groups.size()).first->second;
+  unready_.resize(groups.size());
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    ++unready_[states_[i].group];
+    for (const std::string& name : programs_[i].after) states_[i].needs.push_back(groups.at(name));
+  }
+}
 
 ProgramsJob::Actions ProgramsJob::start(TimePoint now) {
   start_those_that_may(now);
@@ -39,17 +53,15 @@ ProgramsJob::Actions ProgramsJob::start(TimePoint now) {
   return take();
 }
 
-// Reports whether `program` starts only after `other`.
-bool ProgramsJob::awaits(std::size_t program, std::size_t other) const {
-  const auto& after = programs_[program].after;
-  return std::ranges::find(after, programs_[other].name) != after.end();
+bool ProgramsJob::may_start(std::size_t program) const {
+  const State& state = states_[program];
+  return state.phase == Phase::waiting && !ending_ &&
+         std::ranges::all_of(state.needs, [&](std::size_t group) { return unready_[group] == 0; });
 }
 
-bool ProgramsJob::may_start(std::size_t program) const {
-  for (std::size_t other = 0; other < programs_.size(); ++other) {
-    if (awaits(program, other) && !states_[other].ready) return false;
-  }
-  return states_[program].phase == Phase::waiting && !ending_;
+void ProgramsJob::set_ready(State& state, bool ready) {
+  if (state.ready != ready) unready_[state.group] += ready ? -1 : 1;
+  state.ready = ready;
 }
 
 void ProgramsJob::start_those_that_may(TimePoint now) {
@@ -72,6 +84,7 @@ void ProgramsJob::begin(std::size_t program, TimePoint now) {
 ProgramsJob::Actions ProgramsJob::on_news(const NodeNews& news, TimePoint now) {
   if (news.what == News::gone) {
     gone_.insert(news.node);
+    tell_lost(news.node);
     for (State& each : states_) actions_.changed |= each.ready_nodes.erase(news.node) > 0;
     for (std::size_t i = 0; i < programs_.size(); ++i) note_ended(i, now);
     return take();
@@ -91,9 +104,25 @@ ProgramsJob::Actions ProgramsJob::on_news(const NodeNews& news, TimePoint now) {
     return take();
   }
   state.ready_nodes.insert(news.node);
-  if (std::exchange(state.ready, true)) return take();
+  if (state.ready) return take();
+  set_ready(state, true);
   start_those_that_may(now);
   return take();
+}
+
+// Says so where nothing is left of a program: the others have somebody who says what their loss means.
+void ProgramsJob::tell_lost(int node) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    const bool runs = states_[i].phase == Phase::running || states_[i].phase == Phase::stopping;
+    const bool here = std::ranges::find(nodes_[i], node) != nodes_[i].end();
+    const bool all_gone = std::ranges::all_of(nodes_[i], [&](int each) { return gone_.contains(each); });
+    if (runs && here && all_gone) names.push_back(name_of(programs_[i]));
+  }
+  if (names.empty()) return;
+  const std::string what = fmt::format("lost {}, on which {} ran: it gives no sign any more",
+                                       hosts_[static_cast<std::size_t>(node)], join(names, " and "));
+  actions_.sentences.push_back({what});
 }
 
 ProgramsJob::Actions ProgramsJob::on_stop() {
@@ -109,35 +138,46 @@ void ProgramsJob::note_ended(std::size_t program, TimePoint now) {
   for (const int node : nodes_[program]) {
     if (!state.ended.contains(node) && !gone_.contains(node)) return;
   }
-  state.code = state.ended.empty() ? k_exit_own_failure : 0;
-  for (const auto& [node, code] : state.ended) state.code = std::max(state.code, code);
+  int worst = state.ended.empty() ? k_exit_own_failure : 0;
+  for (const auto& [node, code] : state.ended) worst = std::max(worst, code);
+  state.code = worst;
   const Program& each = programs_[program];
   const bool stopped = state.phase == Phase::stopping;
   state.phase = Phase::over;
   actions_.changed = true;
+  ends_.push_back({name_of(each), state.attempt, worst, stopped || ending_, now});
+  if (ends_.size() > k_most_ends) ends_.erase(ends_.begin() + 1);  // the first one says the most
   if (stopped || ending_) return stop_next();
   const bool lost = std::ranges::any_of(nodes_[program], [&](int node) { return gone_.contains(node); });
   if (lost && each.on_exit == options::OnExit::restart) {
+    if (!is_last(program)) return;  // the other replicas go on
     const char* const nodes = nodes_[program].size() == 1 ? "its node is lost" : "a node of it is lost";
-    return end_job(std::max(state.code, 1), fmt::format("{} cannot start again, as {}", each.name, nodes));
+    return end_job(std::max(worst, 1), fmt::format("{} cannot start again, as {}", each.name, nodes));
   }
   const bool hopeless =
-      state.attempt == 0 && !state.ready && now - state.started < k_quick_end && is_hopeless(state.code);
+      state.attempt == 0 && !state.ready && now - state.started < k_quick_end && is_hopeless(worst);
   if (each.on_exit == options::OnExit::restart && !hopeless) return start_again(program, now);
-  const std::string end = fmt::format("{} ended with code {}", each.name, state.code);
-  if (each.on_exit == options::OnExit::job) return end_job(state.code, end);
-  const bool failed = state.code != 0;
-  if (!failed) state.ready = true;
-  if (failed && each.on_exit != options::OnExit::ignore) return end_job(state.code, end);
+  const std::string end = fmt::format("{} ended with code {}", name_of(each), worst);
+  const bool failed = worst != 0;
+  if (!failed) set_ready(state, true);
+  if (each.on_exit == options::OnExit::job && (failed || is_last(program))) return end_job(worst, end);
+  if (failed && each.on_exit != options::OnExit::ignore) return end_job(worst, end);
   for (std::size_t other = 0; other < programs_.size(); ++other) {
-    if (states_[other].phase != Phase::waiting || !awaits(other, program) || state.ready) continue;
-    actions_.sentences.push_back(
-        {fmt::format("{} cannot start: {} before it was ready", programs_[other].name, end),
-         "see why it ended, in its lines above"});
-    return end_job(state.code, "the job ends");
+    const bool needs = std::ranges::find(states_[other].needs, state.group) != states_[other].needs.end();
+    if (states_[other].phase != Phase::waiting || !needs || state.ready) continue;
+    return fail_job(worst,
+                    fmt::format("{} cannot start: {} before it was ready", name_of(programs_[other]), end),
+                    "see why it ended, in its lines above");
   }
   start_those_that_may(now);
   if (std::ranges::all_of(states_, [](const State& one) { return one.phase == Phase::over; })) end_job(0, {});
+}
+
+// Reports whether no other replica of this program runs, or will.
+bool ProgramsJob::is_last(std::size_t program) const {
+  return std::ranges::none_of(states_, [&](const State& other) {
+    return other.group == states_[program].group && other.phase != Phase::over;
+  });
 }
 
 void ProgramsJob::start_again(std::size_t program, TimePoint now) {
@@ -145,19 +185,21 @@ void ProgramsJob::start_again(std::size_t program, TimePoint now) {
   state.quick_ends = now - state.started < k_quick_end ? state.quick_ends + 1 : 0;
   const Milliseconds pause = pause_after(state.quick_ends > 1 ? state.quick_ends - 1 : 0);
   ++state.attempt;
-  state.ready = false;
+  set_ready(state, false);
   state.phase = Phase::running;
   state.again = now + pause;
   const std::string when = pause == Milliseconds{0} ? "" : " in " + describe_duration(pause);
   actions_.sentences.push_back({fmt::format("{} ended with code {}; it starts again{} (number {})",
-                                            programs_[program].name, state.code, when, state.attempt)});
+                                            name_of(programs_[program]), *state.code, when, state.attempt)});
   if (pause == Milliseconds{0}) begin(program, now);
 }
 
 std::string ProgramsJob::name_running() const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < programs_.size(); ++i) {
-    if (states_[i].phase == Phase::running) names.push_back(programs_[i].name);
+    const std::string& name = programs_[i].name;
+    const bool told = !names.empty() && names.back() == name;  // by another replica
+    if (states_[i].phase == Phase::running && !told) names.push_back(name);
   }
   return join(names, ", ");
 }
@@ -166,10 +208,17 @@ std::string ProgramsJob::name_running() const {
 void ProgramsJob::end_job(int code, const std::string& why) {
   if (ending_) return;
   ending_ = code;
+  why_ = why;
   const std::string running = name_running();
   if (!why.empty() && !running.empty())
     actions_.sentences.push_back({fmt::format("{}; stopping {}", why, running)});
   stop_next();
+}
+
+void ProgramsJob::fail_job(int code, const std::string& what, const std::string& hint) {
+  actions_.sentences.push_back({what, hint});
+  end_job(code, "the job ends");
+  why_ = what;
 }
 
 // Stops the running programs that no other running one has asked for (--after); once none runs, all end.
@@ -189,17 +238,15 @@ void ProgramsJob::stop_next() {
     actions_.orders.push_back({Doing::end, 0, 0, *ending_});
     return;
   }
+  std::set<std::size_t> needed;
+  for (const State& each : states_) {
+    if (each.phase == Phase::running || each.phase == Phase::stopping)
+      needed.insert(each.needs.begin(), each.needs.end());
+  }
   for (std::size_t i = 0; i < programs_.size(); ++i) {
-    if (states_[i].phase != Phase::running) continue;
-    bool needed = false;
-    for (std::size_t other = 0; other < programs_.size(); ++other) {
-      const Phase phase = states_[other].phase;
-      needed |= awaits(other, i) && (phase == Phase::running || phase == Phase::stopping);
-    }
-    if (!needed) {
-      states_[i].phase = Phase::stopping;
-      actions_.orders.push_back({Doing::stop, static_cast<int>(i), states_[i].attempt, 0});
-    }
+    if (states_[i].phase != Phase::running || needed.contains(states_[i].group)) continue;
+    states_[i].phase = Phase::stopping;
+    actions_.orders.push_back({Doing::stop, static_cast<int>(i), states_[i].attempt, 0});
   }
 }
 
@@ -210,26 +257,40 @@ std::string ProgramsJob::describe_ready(std::size_t program) const {
   return fmt::format("{} is not there", printable(ready));
 }
 
+// Returns for each program, with its replicas, the one that is not ready and was started first; none: nothing
+// that runs is waited for.
+std::vector<std::optional<std::size_t>> ProgramsJob::find_slowest() const {
+  std::vector<std::optional<std::size_t>> slowest(unready_.size());
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].ready || states_[i].phase != Phase::running) continue;
+    auto& found = slowest[states_[i].group];
+    if (!found || states_[i].started < states_[*found].started) found = i;
+  }
+  return slowest;
+}
+
 // Says what programs wait for, and ends the job once that takes longer than they may.
 void ProgramsJob::tell_waiting(TimePoint now) {
+  const std::vector<std::optional<std::size_t>> slowest = find_slowest();
   for (std::size_t i = 0; i < programs_.size() && !ending_; ++i) {
     if (states_[i].phase != Phase::waiting) continue;
-    for (std::size_t other = 0; other < programs_.size(); ++other) {
-      if (!awaits(i, other) || states_[other].ready || states_[other].phase != Phase::running) continue;
+    for (const std::size_t group : states_[i].needs) {
+      if (!slowest[group]) continue;
+      const std::size_t other = *slowest[group];
       const auto waited = std::chrono::floor<Milliseconds>(now - states_[other].started);
       const bool late = waited >= Milliseconds{programs_[i].ready_timeout};
       if (late) {
-        actions_.sentences.push_back(
-            {fmt::format("{} was not started: {} was not ready within {}: {}", programs_[i].name,
-                         programs_[other].name, describe_duration(Milliseconds{programs_[i].ready_timeout}),
-                         describe_ready(other)),
-             "give it more time with --ready-timeout, or say with --ready how it shows"});
-        return end_job(k_exit_deadline, "the job ends");
+        return fail_job(
+            k_exit_deadline,
+            fmt::format("{} was not started: {} was not ready within {}: {}", name_of(programs_[i]),
+                        name_of(programs_[other]),
+                        describe_duration(Milliseconds{programs_[i].ready_timeout}), describe_ready(other)),
+            "give it more time with --ready-timeout, or say with --ready how it shows");
       }
       if (tell_at_ && now >= *tell_at_)
         actions_.sentences.push_back(
-            {fmt::format("{} waits for {} to be ready, for {} so far: {}", programs_[i].name,
-                         programs_[other].name, describe_seconds(waited), describe_ready(other))});
+            {fmt::format("{} waits for {} to be ready, for {} so far: {}", name_of(programs_[i]),
+                         name_of(programs_[other]), describe_seconds(waited), describe_ready(other))});
     }
   }
 }
@@ -247,13 +308,14 @@ std::optional<TimePoint> ProgramsJob::deadline() const {
   std::optional<TimePoint> soonest;
   const auto consider = [&](TimePoint at) { soonest = std::min(at, soonest.value_or(at)); };
   if (ending_) return soonest;
+  const std::vector<std::optional<std::size_t>> slowest = find_slowest();
   for (std::size_t i = 0; i < programs_.size(); ++i) {
     if (states_[i].again) consider(*states_[i].again);
     if (states_[i].phase != Phase::waiting) continue;
     if (tell_at_) consider(*tell_at_);
-    for (std::size_t other = 0; other < programs_.size(); ++other) {
-      if (awaits(i, other) && !states_[other].ready && states_[other].phase == Phase::running)
-        consider(states_[other].started + Milliseconds{programs_[i].ready_timeout});
+    for (const std::size_t group : states_[i].needs) {
+      if (slowest[group])
+        consider(states_[*slowest[group]].started + Milliseconds{programs_[i].ready_timeout});
     }
   }
   return soonest;

@@ -19,6 +19,7 @@
 
 #include "base/duration.hpp"
 #include "programs/program.hpp"
+#include "programs/replicas.hpp"
 
 namespace ddprun::programs {
 
@@ -42,16 +43,26 @@ struct NodeNews {
   int node = 0;
   int program = 0;
   int attempt = 0;
-  int code = 0;  // exit code of ddprun there
+  int code = 0;          // exit code of ddprun there
+  std::string report{};  // what it has written as --report, where this is the node that has it
   friend bool operator==(const NodeNews&, const NodeNews&) = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeNews, what, node, program, attempt, code)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeNews, what, node, program, attempt, code, report)
 
 // A sentence for the user; with a hint it is about a failure.
 struct Say {
   std::string what;
   std::string hint{};
   friend bool operator==(const Say&, const Say&) = default;
+};
+
+// End of an attempt of a program, for the report.
+struct ProgramEnd {
+  std::string name;  // "server", or "server 3" of a replica
+  int attempt = 0;
+  int code = 0;
+  bool stopped = false;  // since the job was to end
+  TimePoint at;
 };
 
 // Things to be done, in this order.
@@ -65,8 +76,7 @@ class ProgramsJob {
  public:
   using Actions = JobActions;
 
-  // `nodes`: of each program, as place() has found them.
-  ProgramsJob(std::vector<Program> programs, std::vector<std::vector<int>> nodes);
+  ProgramsJob(PlacedPrograms placed, std::vector<std::string> hosts);  // `hosts`: of the nodes of the job
 
   Actions start(TimePoint now);
   Actions on_news(const NodeNews& news, TimePoint now);
@@ -81,11 +91,20 @@ class ProgramsJob {
   std::string state_of(std::size_t program) const;  // text as in Shown
   std::set<int> ready_nodes(std::size_t program) const { return states_[program].ready_nodes; }
   int attempt_of(std::size_t program) const { return states_[program].attempt; }
+  std::size_t size() const { return programs_.size(); }  // number of programs, and of replicas
+  const std::vector<std::string>& hosts() const { return hosts_; }
+  const Program& program(std::size_t number) const { return programs_[number]; }
+  const std::vector<int>& nodes_of(std::size_t program) const { return nodes_[program]; }
+  std::optional<int> code_of(std::size_t program) const { return states_[program].code; }  // of its last end
+  const std::vector<ProgramEnd>& ends() const { return ends_; }  // in their order; the first, and the latest
+  const std::string& why() const { return why_; }  // reason for the end of the job; may be empty
 
  private:
   enum class Phase { waiting, running, stopping, over };
   struct State {
     Phase phase = Phase::waiting;
+    std::size_t group = 0;           // of the replicas of one program; of a whole program it is alone in it
+    std::vector<std::size_t> needs;  // groups that are ready before it starts (--after)
     bool ready = false;
     int attempt = 0;
     std::map<int, int> ended;  // code by node, of this attempt
@@ -93,16 +112,20 @@ class ProgramsJob {
     TimePoint started;
     std::optional<TimePoint> again;  // starts again then
     int quick_ends = 0;              // in a row
-    int code = 0;
+    std::optional<int> code;         // of the last end
   };
 
-  bool awaits(std::size_t program, std::size_t other) const;
   bool may_start(std::size_t program) const;
+  void set_ready(State& state, bool ready);
+  std::vector<std::optional<std::size_t>> find_slowest() const;
   void start_those_that_may(TimePoint now);
   void begin(std::size_t program, TimePoint now);
+  void tell_lost(int node);
   void note_ended(std::size_t program, TimePoint now);
+  bool is_last(std::size_t program) const;
   void start_again(std::size_t program, TimePoint now);
   void end_job(int code, const std::string& why);
+  void fail_job(int code, const std::string& what, const std::string& hint);
   void stop_next();
   void tell_waiting(TimePoint now);
   std::string describe_ready(std::size_t program) const;
@@ -111,9 +134,13 @@ class ProgramsJob {
 
   std::vector<Program> programs_;
   std::vector<std::vector<int>> nodes_;
+  std::vector<std::string> hosts_;
   std::vector<State> states_;
+  std::vector<int> unready_;  // number of each group that are not ready
   std::set<int> gone_;
   std::optional<int> ending_;  // code of the job
+  std::string why_;
+  std::vector<ProgramEnd> ends_;
   bool over_ = false;
   std::optional<TimePoint> tell_at_;
   Actions actions_;

@@ -49,6 +49,7 @@
 #include "plan/unlike_nodes.hpp"
 #include "plan/worker_command.hpp"
 #include "probes/launch_facts.hpp"
+#include "program_nodes/program_child.hpp"
 #include "program_nodes/program_node.hpp"
 #include "program_nodes/programs_start.hpp"
 #include "programs/program.hpp"
@@ -398,7 +399,8 @@ int launch(facts::Snapshot& snapshot, options::Options& options,
 // Runs ddprun. `understood` receives the options once they are read.
 int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, bool& started,
         streams::OutputLink& output_link) {
-  console::set_up_log(console::Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name);
+  const std::string program = program_nodes::own_program(snapshot.environment);
+  console::set_up_log(console::Talk::normal, snapshot.host.stderr_is_terminal, snapshot.host.name, program);
   if (commands::is_check_node(snapshot)) return commands::check_node(snapshot);
   if (program_nodes::is_program_node(snapshot)) return program_nodes::run_program_node(snapshot);
   if (allocation::is_started_agent(snapshot.arguments)) become_started_agent(snapshot);
@@ -417,7 +419,7 @@ int run(facts::Snapshot& snapshot, std::optional<options::Options>& understood, 
     return printed->exit_code;
   }
   options::Options& options = understood.emplace(std::move(std::get<options::Options>(parsed)));
-  console::set_up_log(talk_of(options), snapshot.host.stderr_is_terminal, snapshot.host.name);
+  console::set_up_log(talk_of(options), snapshot.host.stderr_is_terminal, snapshot.host.name, program);
   if (options.stacks) return commands::show_stacks(options, snapshot.host.name);
   if (options.profile) return commands::profile_job(options, snapshot.host.name);
   if (options.restart || !options.drain.empty()) return commands::restart_job(options, snapshot.host.name);

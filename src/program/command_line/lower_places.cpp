@@ -91,7 +91,8 @@ std::vector<std::string> own_variables() {
 // Reports whether it tells a program of the others in its job.
 bool is_of_programs(std::string_view name) {
   return name.starts_with("DDPRUN_PROGRAM") || name.starts_with("DDPRUN_HOSTS_") ||
-         name.starts_with("DDPRUN_ADDR_") || name == "DDPRUN_READY_FILE";
+         name.starts_with("DDPRUN_ADDR_") || name == "DDPRUN_READY_FILE" || name == "DDPRUN_READY_PORT" ||
+         name.starts_with("DDPRUN_REPLICA");
 }
 
 // Returns what to write instead of DDPRUN_ and `name`; empty if the variable may be another program's.

@@ -60,6 +60,9 @@ constexpr OptionEntry k_programs[] = {
         [](Draft& draft, const Given& given) {
           draft.program.on_exit = enum_from<options::OnExit>(given).value;
         }),
+    flag("independent", own, programs,
+         "start each worker of this program as a replica: one that ends is started again alone",
+         [](Draft& draft, const Given&) { draft.program.independent = true; }),
     value("env", "NAME=VALUE", own, programs,
           "set a variable for the workers of this program; may be repeated",
           [](Draft& draft, const Given& given) {

@@ -22,6 +22,7 @@ struct Log {
   bool terminal = false;
   bool status_shown = false;
   std::string host;
+  std::string said_by = "ddprun: ";  // and the program's name
 };
 
 Log& log() {
@@ -40,7 +41,7 @@ void write(spdlog::level::level_enum level, const std::string& text) {
   Log& state = log();
   if (!state.lines->should_log(level)) return;
   const bool erase = std::exchange(state.status_shown, false);
-  const std::string message = std::string(erase ? k_erase_line : "") + "ddprun: " + printable_lines(text);
+  const std::string message = std::string(erase ? k_erase_line : "") + state.said_by + printable_lines(text);
   // Each message is one write: several processes may share this standard error.
   state.writer ? state.writer(message + "\n") : state.lines->log(level, message);
 }
@@ -59,10 +60,11 @@ std::string with_hint(const std::string& what, const std::string& hint) {
 
 }  // namespace
 
-void set_up_log(Talk talk, bool stderr_is_terminal, const std::string& host) {
+void set_up_log(Talk talk, bool stderr_is_terminal, const std::string& host, const std::string& program) {
   Log& state = log();
   state.terminal = stderr_is_terminal;
   state.host = host;
+  if (!program.empty()) state.said_by = fmt::format("ddprun: {}: ", program);
   state.lines->set_level(talk == Talk::quiet     ? spdlog::level::err
                          : talk == Talk::verbose ? spdlog::level::debug
                                                  : spdlog::level::info);
@@ -88,7 +90,7 @@ void show_status(const std::string& text) {
   if (!state.terminal) return text.empty() ? void() : say(text);
   if (!state.lines->should_log(spdlog::level::info) || (text.empty() && !state.status_shown)) return;
   std::string line = state.status_shown ? k_erase_line : "";
-  if (!text.empty()) line += "ddprun: " + printable(text, k_longest_status);
+  if (!text.empty()) line += state.said_by + printable(text, k_longest_status);
   std::fwrite(line.data(), 1, line.size(), stderr);
   state.status_shown = !text.empty();
 }

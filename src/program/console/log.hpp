@@ -11,8 +11,9 @@ namespace ddprun::console {
 
 enum class Talk { quiet, normal, verbose };
 
-// Call before anything is said. Details carry the time of day (UTC) and `host`.
-void set_up_log(Talk talk, bool stderr_is_terminal, const std::string& host);
+// Call before anything is said. Details carry the time of day (UTC) and `host`. `program`: name of the
+// program that this ddprun starts, one of several in the job; empty: it has none.
+void set_up_log(Talk talk, bool stderr_is_terminal, const std::string& host, const std::string& program);
 
 void say(const std::string& text);                                      // normal: what a user wants to know
 void say_detail(const std::string& text);                               // verbose only

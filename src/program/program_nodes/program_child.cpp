@@ -17,6 +17,7 @@
 #include "os/process/become.hpp"
 #include "os/process/signals.hpp"
 #include "os/process/spawn.hpp"
+#include "os/read_file.hpp"
 #include "plan/worker_env.hpp"
 #include "report/outcome.hpp"
 
@@ -26,10 +27,14 @@ using programs::Program;
 
 namespace {
 
+constexpr std::string_view k_report = "--report=";
+constexpr std::size_t k_longest_report = std::size_t{1} << 20;
 constexpr Milliseconds k_port_limit{100};
 constexpr Milliseconds k_ready_look{100};   // time between looks whether it is ready
 constexpr Milliseconds k_ready_again{500};  // time between looks whether it still is
 constexpr int k_most_looks_in_vain = 3;
+
+std::string own_report(const ProgramPlace& place) { return place.folder + "/report.json"; }
 
 }  // namespace
 
@@ -60,12 +65,24 @@ facts::Environment make_environment(const Program& program, const ProgramPlace& 
   own.erase("MASTER_PORT");
   own["DDPRUN_PROGRAM"] = program.name;
   own["DDPRUN_READY_FILE"] = place.folder + "/ready";
+  if (parse_integer(program.ready)) own["DDPRUN_READY_PORT"] = program.ready;
+  if (program.replica >= 0) {
+    own["DDPRUN_REPLICA"] = std::to_string(program.replica);
+    own["DDPRUN_REPLICAS"] = std::to_string(program.replicas);
+  }
   if (!place.share.all_gpus) own[place.visible_variable] = place.visible_gpus;
   return own;
 }
 
+std::string own_program(const facts::Environment& environment) {
+  const auto name = environment.find("DDPRUN_PROGRAM"), replica = environment.find("DDPRUN_REPLICA");
+  if (name == environment.end()) return {};
+  return printable(replica == environment.end() ? name->second : name->second + " " + replica->second, 64);
+}
+
 std::vector<std::string> make_arguments(const Program& program, const ProgramPlace& place) {
-  std::vector<std::string> arguments{"ddprun", "--rdzv-id=" + program.name};
+  std::vector<std::string> arguments{"ddprun", "--rdzv-id=" + program.name,
+                                     std::string(k_report) + own_report(place)};
   const bool said = std::ranges::any_of(
       program.words, [](const std::string& word) { return word.starts_with("--nnodes="); });
   if (!said) arguments.push_back(fmt::format("--nnodes={}", place.hosts.size()));
@@ -75,6 +92,7 @@ std::vector<std::string> make_arguments(const Program& program, const ProgramPla
 
 void ProgramChild::start(int attempt, const facts::Environment& environment) {
   ::unlink(ready_file().c_str());
+  ::unlink(own_report(place_).c_str());
   attempt_ = attempt;
   ready_ = false;
   os::SpawnRequest request;
@@ -101,6 +119,14 @@ std::optional<int> ProgramChild::take_end() {
   child_->reap();
   child_.reset();
   return report::exit_code_of(*status);
+}
+
+std::string ProgramChild::read_report() const {
+  const auto named = std::ranges::find_if(program_.words,
+                                          [](const std::string& word) { return word.starts_with(k_report); });
+  const std::string path =
+      named == program_.words.end() ? own_report(place_) : named->substr(k_report.size());
+  return os::try_read_file(path, k_longest_report).value_or("");
 }
 
 void ProgramChild::signal(int number) {

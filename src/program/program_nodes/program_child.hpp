@@ -37,6 +37,10 @@ facts::Environment make_environment(const programs::Program& program, const Prog
                                     const facts::Environment& environment);
 std::vector<std::string> make_arguments(const programs::Program& program, const ProgramPlace& place);
 
+// Returns the name of the program that this ddprun starts, as programs::name_of(); empty: it is none of
+// several.
+std::string own_program(const facts::Environment& environment);
+
 class ProgramChild {
  public:
   ProgramChild(programs::Program program, ProgramPlace place)
@@ -48,6 +52,7 @@ class ProgramChild {
   int attempt() const { return attempt_; }
   // Returns the exit code, once, when it has ended.
   std::optional<int> take_end();
+  std::string read_report() const;  // report of one that has ended; empty: none is here
   void signal(int number);
   // Returns whether the program shows to be ready on this node, where that has changed.
   std::optional<bool> take_ready(TimePoint now);

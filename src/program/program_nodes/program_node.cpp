@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "allocation/detection/left_over.hpp"
 #include "base/error.hpp"
@@ -25,17 +24,19 @@
 #include "probes/own_worker.hpp"
 #include "program_nodes/program_child.hpp"
 #include "programs/programs_job.hpp"
+#include "programs/programs_report.hpp"
+#include "programs/replicas.hpp"
 
 namespace ddprun::program_nodes {
 
 using programs::Doing;
+using programs::JobNode;
 using programs::News;
 using programs::NodeNews;
 using programs::Order;
 using programs::Program;
 using programs::ProgramsJob;
 using programs::Say;
-using programs::Share;
 using programs::Shown;
 
 namespace {
@@ -51,21 +52,12 @@ constexpr int k_turns_of_all = 10;  // turns in which all nodes are looked at
 constexpr Milliseconds k_orders_due{
     3'000};  // after a stop signal, before a node stops its programs by itself
 
-// Record that a node gives of itself.
-struct NodeRecord {
-  std::string host;
-  std::string address;
-  int gpus = 0;
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeRecord, host, address, gpus)
-
 // Answer to all nodes before anything starts; with an error nothing does.
-struct NodesOfPrograms {
-  std::vector<NodeRecord> records;
-  std::vector<std::vector<int>> nodes;  // nodes of each program
+struct MetNodes {
+  std::vector<JobNode> nodes;
   std::string error;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodesOfPrograms, records, nodes, error)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MetNodes, nodes, error)
 
 std::string numbered(const char* what, std::int64_t number) {
   return fmt::format("ddprun-programs/{}/{}", what, number);
@@ -76,10 +68,12 @@ constexpr const char* k_orders_count = "ddprun-programs/orders";
 
 class ProgramNode {
  public:
-  ProgramNode(facts::Snapshot& snapshot, const probes::OwnWorker& worker, std::vector<Program> programs)
+  ProgramNode(facts::Snapshot& snapshot, const probes::OwnWorker& worker, std::vector<Program> programs,
+              std::string report_file)
       : snapshot_(snapshot),
         worker_(worker),
         programs_(std::move(programs)),
+        report_file_(std::move(report_file)),
         rank_(worker.rank),
         world_(worker.world),
         signals_(os::handled_signals()),
@@ -92,13 +86,16 @@ class ProgramNode {
     make_children();
     orders_.ask(numbered("order", next_order_));
     if (rank_ == 0) {
-      job_.emplace(programs_, met_.nodes);
+      std::vector<std::string> hosts;
+      for (const JobNode& each : met_.nodes) hosts.push_back(each.host);
+      job_.emplace(placed_, std::move(hosts));
       news_.emplace(worker_.address, worker_.port);
       news_->ask(numbered("news", next_news_));
       carry_out(job_->start(os::now()));
     }
     try {
       while (!done()) turn();
+      if (job_ && !report_file_.empty()) write_report();
     } catch (const Error& error) {
       if (stop_signal_ == 0)
         console::say_error(fmt::format("on {}: {}", snapshot_.host.name, error.what()), error.hint());
@@ -114,8 +111,8 @@ class ProgramNode {
   bool meet() {
     if (!snapshot_.host.topology) os::capture_hardware(snapshot_.host, {});
     devices_ = placement::find_visible_devices(snapshot_);
-    const NodeRecord own{snapshot_.host.name, rank_ == 0 ? worker_.address : store_.local_address(),
-                         static_cast<int>(devices_.entries.size())};
+    const JobNode own{snapshot_.host.name, rank_ == 0 ? worker_.address : store_.local_address(),
+                      static_cast<int>(devices_.entries.size())};
     store_.set(numbered("node", rank_), Json(own).dump());
     if (rank_ == 0) {
       lead_meeting();
@@ -124,7 +121,8 @@ class ProgramNode {
     }
     const auto told = store_.get(k_nodes, 2 * k_meeting);
     if (!told) throw Error("the first node did not say which programs run where");
-    met_ = Json::parse(*told).get<NodesOfPrograms>();
+    met_ = Json::parse(*told).get<MetNodes>();
+    if (met_.error.empty()) placed_ = programs::place_programs(programs_, met_.nodes);
     return met_.error.empty();
   }
 
@@ -136,31 +134,14 @@ class ProgramNode {
       if (!told)
         throw Error(
             fmt::format("node {} of {} said nothing within {}", node, world_, describe_duration(k_meeting)));
-      met_.records.push_back(Json::parse(*told).get<NodeRecord>());
+      met_.nodes.push_back(Json::parse(*told).get<JobNode>());
     }
     try {
-      met_.nodes = programs::place(programs_, hosts_of_job());
-      for (int node = 0; node < world_; ++node) count_ranks(node);
+      placed_ = programs::place_programs(programs_, met_.nodes);
     } catch (const Error& error) {
       met_.error = error.what();
       console::say_error(error.what(), error.hint());
     }
-  }
-
-  std::vector<std::string> hosts_of_job() const {
-    std::vector<std::string> hosts;
-    for (const NodeRecord& each : met_.records) hosts.push_back(each.host);
-    return hosts;
-  }
-
-  std::map<std::size_t, Share> share(int node, const std::vector<facts::Core>& cores) const {
-    const NodeRecord& record = met_.records[static_cast<std::size_t>(node)];
-    return programs::share_node(programs_, met_.nodes, node, record.host, cores, record.gpus);
-  }
-
-  void count_ranks(int node) {
-    ranks_.resize(programs_.size());
-    for (const auto& [program, each] : share(node, {})) ranks_[program] += each.workers;
   }
 
   // ---- the programs of this node
@@ -179,32 +160,28 @@ class ProgramNode {
   std::string programs_file() const { return folder_.path() + "/programs.json"; }
 
   void make_children() {
-    for (std::size_t i = 0; i < programs_.size(); ++i) {
-      Shown shown{programs_[i].name, {}, {}, {}, i < ranks_.size() ? ranks_[i] : 0, "waiting", 0};
-      for (const int node : met_.nodes[i]) {
-        const NodeRecord& record = met_.records[static_cast<std::size_t>(node)];
-        shown.hosts.push_back(record.host);
-        shown.addresses.push_back(record.address);
-      }
-      shown_.push_back(std::move(shown));
-    }
+    shown_ = programs::make_table(placed_, met_.nodes);
     const std::string jobs = allocation::name_jobs(snapshot_.environment);
-    for (const auto& [program, own] : share(rank_, cores_of(snapshot_.host))) {
+    const JobNode& here = node(rank_);
+    for (const auto& [program, own] : programs::share_node(placed_.programs, placed_.nodes, rank_, here.host,
+                                                           cores_of(snapshot_.host), here.gpus)) {
+      const Program& each = placed_.programs[program];
       ProgramPlace place;
-      place.hosts = shown_[program].hosts;
-      const auto& nodes = met_.nodes[program];
+      const auto& nodes = placed_.nodes[program];
+      for (const int number : nodes) place.hosts.push_back(node(number).host);
       place.rank = static_cast<int>(std::ranges::find(nodes, rank_) - nodes.begin());
-      place.address = shown_[program].addresses.front();
-      place.own_address = met_.records[static_cast<std::size_t>(rank_)].address;
+      place.address = node(nodes.front()).address;
+      place.own_address = here.address;
       place.job = jobs.substr(0, jobs.find(','));
       place.share = own;
       place.note_gpus(devices_);
       place.first = program == 0 && place.rank == 0;
-      place.folder = folder_.path() + "/" + programs_[program].name;
+      place.folder = fmt::format("{}/{}", folder_.path(), program);
       std::filesystem::create_directory(place.folder);
-      children_.emplace(program, ProgramChild(programs_[program], std::move(place)));
+      children_.emplace(program, ProgramChild(each, std::move(place)));
     }
   }
+  const JobNode& node(int number) const { return met_.nodes[static_cast<std::size_t>(number)]; }
 
   // ---- one turn of the loop
 
@@ -220,12 +197,13 @@ class ProgramNode {
       take(orders_, "order", k_orders_count, next_order_, [this](const Json& message) { follow(message); });
     if (has_news_) {
       take(*news_, "news", k_news_count, next_news_,
-           [this](const Json& message) { carry_out(job_->on_news(message.get<NodeNews>(), os::now())); });
+           [this](const Json& message) { hear(message.get<NodeNews>()); });
     }
     look_at_children();
     if (job_ && !job_->over()) {
       if (const auto due = job_->deadline(); due && os::now() >= *due) carry_out(job_->on_time(os::now()));
       look_for_silent();
+      if (table_changed_ && os::now() >= table_due_) tell_table();
     }
     if (os::now() >= beat_due_) {
       store_.add(numbered("beat", rank_), 1);
@@ -247,7 +225,10 @@ class ProgramNode {
     if (event.number == SIGCHLD) return;
     if (!lifecycle::asks_to_end(event.number)) {
       if (!os::is_passed_on(event) && event.number != SIGTSTP) return;
-      for (auto& [program, child] : children_) child.signal(event.number);
+      for (auto& [program, child] : children_) {
+        const bool warning = event.number == placed_.programs.front().warned;
+        if (!warning || placed_.programs[program].warned != 0) child.signal(event.number);
+      }
       return;
     }
     if (std::exchange(stop_signal_, event.number) == 0 && !stop_ordered_)
@@ -288,7 +269,7 @@ class ProgramNode {
   void look_at_children() {
     for (auto& [program, child] : children_) {
       if (const auto code = child.take_end())
-        tell({News::ended, rank_, static_cast<int>(program), child.attempt(), *code});
+        tell({News::ended, rank_, static_cast<int>(program), child.attempt(), *code, child.read_report()});
       if (const auto ready = child.take_ready(os::now()))
         tell({*ready ? News::ready : News::not_ready, rank_, static_cast<int>(program), child.attempt(), 0});
     }
@@ -304,20 +285,38 @@ class ProgramNode {
     store_.set(numbered("order", store_.add(k_orders_count, 1)), message.dump());
   }
 
+  void hear(const NodeNews& news) {
+    if (!news.report.empty()) reports_[static_cast<std::size_t>(news.program)] = news.report;
+    carry_out(job_->on_news(news, os::now()));
+  }
+
+  void write_report() const {
+    const int code = stop_signal_ != 0 ? 128 + stop_signal_ : code_.value_or(0);
+    const programs::ReportedJob reported{reports_, code,      stop_signal_,
+                                         began_,   os::now(), os::unix_milliseconds()};
+    const std::string why = os::replace_file(report_file_, programs::render_programs_report(*job_, reported));
+    if (!why.empty()) console::say_error(fmt::format("--report was not written: {}", why));
+  }
+
   void carry_out(const ProgramsJob::Actions& actions) {
-    if (actions.changed) {
-      for (std::size_t i = 0; i < shown_.size(); ++i) {
-        shown_[i].state = job_->state_of(i);
-        shown_[i].attempt = job_->attempt_of(i);
-        shown_[i].ready.clear();
-        for (const int node : job_->ready_nodes(i))
-          shown_[i].ready.push_back(met_.records[static_cast<std::size_t>(node)].address);
-      }
-      give(Json{{"shown", shown_}});
-    }
+    table_changed_ |= actions.changed;
+    if (table_changed_ && (!actions.orders.empty() || os::now() >= table_due_)) tell_table();
     for (const Order& order : actions.orders) give(Json(order));
     for (const Say& say : actions.sentences)
       say.hint.empty() ? console::say(say.what) : console::say_error(say.what, say.hint);
+  }
+
+  // Gives all nodes the table of programs: before an order, else at most once in k_look, as it may be long.
+  void tell_table() {
+    std::vector<programs::ProgramState> states;
+    for (std::size_t i = 0; i < job_->size(); ++i) {
+      states.push_back({job_->state_of(i), job_->attempt_of(i), {}});
+      for (const int ready : job_->ready_nodes(i)) states.back().ready.push_back(node(ready).address);
+    }
+    programs::update_table(shown_, placed_.programs, states);
+    give(Json{{"shown", shown_}});
+    table_changed_ = false;
+    table_due_ = os::now() + k_look;
   }
 
   // Looks at the signs of life of some nodes, in turn: one without is lost, sooner where others of its
@@ -352,19 +351,24 @@ class ProgramNode {
   facts::Snapshot& snapshot_;
   probes::OwnWorker worker_;
   std::vector<Program> programs_;
+  std::string report_file_;  // --report; empty: none
   int rank_, world_;
   os::SignalSource signals_;
   net::StoreClient store_, orders_;
   std::optional<net::StoreClient> news_;
   os::TempDir folder_;
   placement::VisibleDevices devices_;
-  NodesOfPrograms met_;
-  std::vector<int> ranks_;
+  MetNodes met_;
+  programs::PlacedPrograms placed_;
   std::vector<Shown> shown_;
   std::map<std::size_t, ProgramChild> children_;
   std::optional<ProgramsJob> job_;  // on the first node
   std::map<int, std::pair<std::int64_t, TimePoint>> heard_;
   int looked_at_ = 0;
+  bool table_changed_ = false;
+  TimePoint table_due_;
+  std::map<std::size_t, std::string> reports_;  // the latest of each program, on the first node
+  TimePoint began_ = os::now();
   std::int64_t next_order_ = 1, next_news_ = 1;
   bool has_order_ = false, has_news_ = false;
   int stop_signal_ = 0;
@@ -381,7 +385,7 @@ bool is_program_node(const facts::Snapshot& snapshot) {
 }
 
 int run_program_node(facts::Snapshot& snapshot) {
-  if (snapshot.arguments.size() != 2)
+  if (snapshot.arguments.size() != 3)
     throw UsageError(fmt::format("{} is internal to ddprun", k_program_node), "leave it out");
   std::vector<Program> programs;
   try {
@@ -389,7 +393,9 @@ int run_program_node(facts::Snapshot& snapshot) {
   } catch (const Json::exception&) {
     throw UsageError(fmt::format("{} is internal to ddprun", k_program_node), "leave it out");
   }
-  return ProgramNode(snapshot, probes::read_own_worker(snapshot, k_program_node), std::move(programs)).run();
+  return ProgramNode(snapshot, probes::read_own_worker(snapshot, k_program_node), std::move(programs),
+                     snapshot.arguments[2])
+      .run();
 }
 
 }  // namespace ddprun::program_nodes

@@ -24,6 +24,7 @@
 #include "plan/worker_env.hpp"
 #include "program_nodes/program_child.hpp"
 #include "program_nodes/program_node.hpp"
+#include "programs/replicas.hpp"
 
 namespace ddprun::program_nodes {
 
@@ -32,45 +33,19 @@ using programs::Program;
 namespace {
 
 // Options of the launch as a whole, of which no program's own ddprun hears.
-constexpr std::string_view k_of_launch[] = {"scheduler",     "launcher",      "launcher-args",
-                                            "hosts",         "hostfile",      "order",
-                                            "node-rank",     "master-addr",   "master-port",
-                                            "rdzv-endpoint", "rdzv-backend",  "rdzv-id",
-                                            "rdzv-conf",     "rdzv",          "rdzv-dir",
-                                            "standalone",    "gather",        "requeue",
-                                            "requeue-on",    "no-requeue-on", "signal-before-end",
-                                            "dry-run",       "capture",       "snapshot",
-                                            "check",         "strict",        "exclude-file",
-                                            "print-config",  "job",           "name",
-                                            "nodes",         "with",          "after",
-                                            "ready",         "ready-timeout", "on-exit"};
-// Options before the first program that are its own.
-constexpr std::string_view k_of_first[] = {"nnodes",
-                                           "nproc-per-node",
-                                           "module",
-                                           "no-python",
-                                           "run-path",
-                                           "no-use-env",
-                                           "container",
-                                           "role",
-                                           "spares",
-                                           "gpus-per-worker",
-                                           "workers-per-gpu",
-                                           "max-restarts",
-                                           "report",
-                                           "events",
-                                           "metrics",
-                                           "stage",
-                                           "stage-to",
-                                           "stage-keep",
-                                           "name",
-                                           "nodes",
-                                           "with",
-                                           "after",
-                                           "ready",
-                                           "ready-timeout",
-                                           "on-exit",
-                                           "env"};
+constexpr std::string_view k_of_launch[] = {
+    "scheduler",  "launcher",      "launcher-args",     "hosts",         "hostfile",     "order",
+    "node-rank",  "master-addr",   "master-port",       "rdzv-endpoint", "rdzv-backend", "rdzv-id",
+    "rdzv-conf",  "rdzv",          "rdzv-dir",          "standalone",    "gather",       "requeue",
+    "requeue-on", "no-requeue-on", "signal-before-end", "dry-run",       "capture",      "snapshot",
+    "check",      "strict",        "exclude-file",      "print-config"};
+// Options before the first program that are its own, beside those of OptionGroup::programs; --report is the
+// job's.
+constexpr std::string_view k_of_first[] = {"nnodes",   "nproc-per-node",  "module",           "no-python",
+                                           "run-path", "no-use-env",      "container",        "role",
+                                           "spares",   "gpus-per-worker", "workers-per-gpu",  "max-restarts",
+                                           "report",   "events",          "metrics",          "stage",
+                                           "stage-to", "stage-keep",      "signal-before-end"};
 
 template <class Names>
 bool is_among(const Names& names, std::string_view option) {
@@ -82,6 +57,7 @@ struct GivenOption {
   std::string name;
   std::string value;
   bool flag = false;
+  bool of_programs = false;  // of OptionGroup::programs
 };
 
 std::vector<GivenOption> options_of(const command_line::Arguments& arguments) {
@@ -91,7 +67,8 @@ std::vector<GivenOption> options_of(const command_line::Arguments& arguments) {
     const std::string name = arguments.options[i].substr(2);
     const auto entry = std::ranges::find_if(table, [&](const auto& each) { return each.name == name; });
     const bool flag = entry->value == command_line::OptionValue::none;
-    given.push_back({name, flag ? "" : arguments.options[++i], flag});
+    given.push_back({name, flag ? "" : arguments.options[++i], flag,
+                     entry->group == command_line::OptionGroup::programs});
   }
   return given;
 }
@@ -109,7 +86,7 @@ std::vector<std::string> words_for_child(const std::vector<GivenOption>& given,
                                          const std::vector<std::string>& command, const std::string& name) {
   std::vector<std::string> words;
   for (GivenOption option : given) {
-    if (is_among(k_of_launch, option.name)) continue;
+    if (is_among(k_of_launch, option.name) || (option.of_programs && option.name != "env")) continue;
     if (option.name == "logs" || option.name == "log-dir") option.value += "/" + name;
     words.push_back(as_word(option));
   }
@@ -134,6 +111,8 @@ Program make_program(const options::Options& options) {
   program.on_exit = options.program.on_exit.value_or(options::OnExit::fail);
   program.workers = options.place.workers_per_node ? options.place.workers_per_node->value : 0;
   if (!options.gpus_per_worker.by_default()) program.gpus = options.gpus_per_worker.value;
+  if (options.time_limit.signal) program.warned = options.time_limit.signal->value.signal;
+  program.independent = options.program.independent;
   return program;
 }
 
@@ -250,8 +229,9 @@ std::string plan_of(const Program& program, const ProgramPlace& place, const std
                                              k_plan_limit, k_longest_plan);
   if (end.status && end.status->success()) return end.output;
   std::string what(trim(end.output)), hint;
-  constexpr std::string_view k_said = "ddprun: ", k_hint = "\nhint: ";
-  if (what.starts_with(k_said)) what.erase(0, k_said.size());
+  const std::string said = fmt::format("ddprun: {}: ", programs::name_of(program));
+  constexpr std::string_view k_hint = "\nhint: ";
+  if (what.starts_with(said)) what.erase(0, said.size());
   if (const std::size_t at = what.find(k_hint); at != std::string::npos) {
     hint = what.substr(at + k_hint.size());
     what.resize(at);
@@ -287,7 +267,7 @@ void read_job_file(facts::Snapshot& snapshot) {
 std::vector<Program> read_programs(const std::vector<std::vector<std::string>>& pieces,
                                    const options::Options& first, const facts::Environment& environment,
                                    const command_line::OptionLayers& layers) {
-  if (pieces.size() < 2) return {};
+  if (pieces.size() < 2 && !first.program.independent) return {};
   std::vector<Program> all;
   std::vector<std::vector<GivenOption>> given;
   std::vector<std::string> scripts;
@@ -302,11 +282,17 @@ std::vector<Program> read_programs(const std::vector<std::vector<std::string>>& 
     commands.push_back(arguments.command);
     scripts.push_back(script_of(options));
     all.push_back(make_program(options));
+    const auto& warning = options.time_limit.signal;
+    if (warning && (!first.time_limit.signal || warning->value != first.time_limit.signal->value))
+      throw UsageError(
+          fmt::format("{}: --signal-before-end is not that of the first program", name_piece(i, &options)),
+          "give the first program the same: the signal is sent once, to the programs that have the option");
     if (i == 0) {
       if (!options.program.on_exit) all.front().on_exit = options::OnExit::job;
       for (const GivenOption& option : given.front()) {
-        if (!is_among(k_of_first, option.name)) common.push_back(as_word(option));
+        if (!option.of_programs && !is_among(k_of_first, option.name)) common.push_back(as_word(option));
       }
+      std::erase_if(given.front(), [](const GivenOption& option) { return option.name == "report"; });
     }
   }
   programs::settle_names(all, scripts);
@@ -338,7 +324,8 @@ void make_programs_launch(options::Options& options, const std::vector<Program>&
   options.several_programs = true;
   options.module = options.run_path = options.local_rank_argument = false;
   options.no_python = true;
-  options.command = {os::capture_own_file(), k_program_node, nlohmann::json(programs).dump()};
+  options.command = {os::capture_own_file(), k_program_node, nlohmann::json(programs).dump(),
+                     options.report_file};
   options.workers = {options::WorkersKind::number, 1, "one ddprun a node"};
   options.place.workers_per_node = sourced(1, "one ddprun a node");
   const bool by_hand = options.place.node_rank || options.place.address;
@@ -376,27 +363,28 @@ void refuse_tasks(const allocation::Allocation& allocation) {
                    "start one on each node, as in srun --ntasks-per-node=1 or mpiexec -ppn 1");
 }
 
-int print_programs(const std::vector<Program>& all, const options::Options& options,
+int print_programs(const std::vector<Program>& several, const options::Options& options,
                    const allocation::Allocation& allocation, const facts::Snapshot& snapshot) {
   if (options.dry_run != options::DryRun::text && options.dry_run != options::DryRun::json)
     throw UsageError("--dry-run of several programs is text or JSON", "write --dry-run or --dry-run=json");
-  std::vector<std::string> hosts;
-  for (const allocation::Host& each : allocation.hosts.value) hosts.push_back(each.name);
-  if (hosts.empty() || std::ranges::find(hosts, "") != hosts.end())
+  const placement::VisibleDevices devices = placement::find_visible_devices(snapshot);
+  const int gpus = static_cast<int>(devices.entries.size());
+  std::vector<programs::JobNode> nodes;  // takes all to be like this one
+  for (const allocation::Host& each : allocation.hosts.value) nodes.push_back({each.name, each.name, gpus});
+  if (nodes.empty() || std::ranges::find(nodes, "", &programs::JobNode::host) != nodes.end())
     throw Error("the hosts of this launch show only once all its ddpruns have met", "leave --dry-run out");
-  const auto nodes = programs::place(all, hosts);
+  const auto [all, nodes_of, ranks] = programs::place_programs(several, nodes);
   const bool json = options.dry_run == options::DryRun::json;
   nlohmann::ordered_json plans;
-  const placement::VisibleDevices devices = placement::find_visible_devices(snapshot);
   for (std::size_t i = 0; i < all.size(); ++i) {
     ProgramPlace there;
-    for (const int node : nodes[i]) there.hosts.push_back(hosts[static_cast<std::size_t>(node)]);
+    if (all[i].replica > 0) continue;  // as the first one
+    for (const int node : nodes_of[i]) there.hosts.push_back(nodes[static_cast<std::size_t>(node)].host);
     there.address = there.hosts.front();
     there.job = allocation.job_id.value.empty() ? "" : allocation::describe_job(allocation);
     there.folder = "$TMPDIR";
-    // Takes that node to be like this host.
-    there.share = programs::share_node(all, nodes, nodes[i].front(), there.hosts.front(),
-                                       cores_of(snapshot.host), static_cast<int>(devices.entries.size()))
+    there.share = programs::share_node(all, nodes_of, nodes_of[i].front(), there.hosts.front(),
+                                       cores_of(snapshot.host), gpus)
                       .at(i);
     there.note_gpus(devices);
     os::keep_to_cpus(there.share.cpus.empty() ? snapshot.host.allowed_cpus : there.share.cpus);
@@ -404,8 +392,10 @@ int print_programs(const std::vector<Program>& all, const options::Options& opti
     if (json) {
       plans["programs"][all[i].name] = nlohmann::ordered_json::parse(plan);
     } else {
-      console::print_text(fmt::format("{}program {} on {}\n\n{}", i == 0 ? "" : "\n", all[i].name,
-                                      allocation::compress_hostlist(there.hosts), plan));
+      const std::string replica =
+          all[i].replica < 0 ? "" : fmt::format(", the first of {}", count_of(all[i].replicas, "replica"));
+      console::print_text(fmt::format("{}program {} on {}{}\n\n{}", i == 0 ? "" : "\n", all[i].name,
+                                      allocation::compress_hostlist(there.hosts), replica, plan));
     }
   }
   if (json) console::print_data(plans.dump(2) + "\n");

@@ -85,27 +85,29 @@ def test_a_trainer_that_starts_again_leaves_its_server_alone(machine, directory,
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_trainer_and_then_its_server(machine, env, number):
-    text = "import os, signal, sys, time\n" \
-           "def stop(*_):\n time.sleep(0.5 if sys.argv[1] == 'a' else 0)\n" \
-           f" open('{machine.directory}/order', 'a').write(sys.argv[1] + ' ')\n sys.exit(0)\n" \
-           "signal.signal(signal.SIGTERM, stop); signal.signal(signal.SIGINT, stop)\n" \
-           f"open('{machine.directory}/up.' + sys.argv[1], 'w')\nopen(os.environ['DDPRUN_READY_FILE'], 'w')\ntime.sleep(600)\n"
-    (machine.directory / "wait.py").write_text(text)
-    script = str(machine.directory / "wait.py")
-    running = machine.start("--after", "b", "--name", "a", "--nproc-per-node", "1", script, "a", ":", "--name", "b",
-                            "--nproc-per-node", "1", script, "b", env=env)
-    machine.wait_for_files("up.a", "up.b")
+    report = machine.directory / "report.json"
+    running = machine.start("--report", str(report), *several.waiting(machine.directory), env=env)
+    machine.wait_for_files("up.train", "up.server")
     running.send_signal(number)
     result = running.wait()
     assert result.code == 128 + number, str(result)
-    assert (machine.directory / "order").read_text() == "a b ", str(result)
+    assert (machine.directory / "order").read_text() == "train.0 server.0 ", str(result)
     assert len(re.findall("stopped by SIG", result.stderr)) == 1, str(result)
+    story = json.loads(report.read_text())
+    assert (story["result"], story["signal"], story["exit_code"]) == ("stopped_by_signal", number, 128 + number), story
+    assert [each["program"] for each in story["ends"]] == ["train", "server"], story
+    assert story["programs"][0]["report"]["result"] == "stopped_by_signal", story
 
 
 def test_the_failure_of_a_program_ends_the_job_with_its_code(machine):
-    result = machine.run("--no-python", "sleep", "600", ":", "--name", "server", "--no-python", "sh", "-c", "exit 7")
+    report = machine.directory / "report.json"
+    result = machine.run("--report", str(report), "--no-python", "sleep", "600", ":", "--name", "server", "--no-python", "sh", "-c", "exit 7")
     assert result.code == 7, str(result)
-    assert "rank 0 on" in result.stderr and "ddprun: server ended with code 7; stopping sleep" in result.stderr, str(result)
+    assert "ddprun: server: rank 0 on" in result.stderr and "ddprun: server ended with code 7; stopping sleep" in result.stderr, str(result)
+    story = json.loads(report.read_text())
+    assert (story["result"], story["exit_code"], story["first_failure"]["program"]) == ("program_failed", 7, "server"), story
+    assert story["programs"][1]["report"]["failure"]["exit_code"] == 7, story
+    assert [(each["program"], each["stopped"]) for each in story["ends"]] == [("server", False), ("sleep", True)], story
 
 
 def test_a_program_that_is_never_ready_is_named(machine):
@@ -123,11 +125,83 @@ def test_a_program_that_is_never_ready_is_named(machine):
     (["train.py", ":", "--with", "trian", "serve.py"], "program serve: --with names no program of this job: 'trian'\nhint: did you mean train?"),
     (["train.py", ":", "--on-exit", "again", "serve.py"], "program 2: --on-exit is not one of job, fail, restart, ignore: 'again'"),
     (["train.py", ":", "--ready", "web", "serve.py"], "program 2: --ready is neither a port nor an absolute path"),
+    (["train.py", ":", "--signal-before-end", "USR1@9", "serve.py"],
+     "program 2: --signal-before-end is not that of the first program\nhint: give the first program the same"),
     (["train.py", ":", "--env", "A", "serve.py"], "program 2: --env is not a variable with its value: 'A'"),
 ])
 def test_mistakes_name_the_program(machine, line, said):
     result = machine.run(*line)
     assert result.code == 2 and said in result.stderr, str(result)
+
+
+LISTENS = """import os, pathlib, socket, time
+door = socket.socket()
+door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+door.bind(("", int(os.environ["DDPRUN_READY_PORT"])))
+door.listen()
+print("replica", *(os.environ.get(each) for each in ("DDPRUN_REPLICA", "DDPRUN_REPLICAS", "RANK", "WORLD_SIZE", "LOCAL_RANK")), flush=True)
+while not pathlib.Path("close").exists():
+    time.sleep(0.05)
+door.close()
+time.sleep(600)
+"""
+
+
+def table(machine, name: str) -> dict:
+    """What a program of the job has found in $DDPRUN_PROGRAMS_FILE last."""
+    try:
+        return next(each for each in json.loads((machine.directory / "table").read_text()) if each["name"] == name)
+    except (OSError, ValueError):
+        return {"ready": [], "replicas": []}
+
+
+# A trainer that copies the table of programs until it is told to end.
+FOLLOWS = "until [ -e done ]; do cp $DDPRUN_PROGRAMS_FILE table.new && mv table.new table; sleep 0.05; done"
+
+
+def test_a_replica_that_ends_is_started_again_alone(machine, port):
+    (machine.directory / "listen.py").write_text(LISTENS)
+    script = f"{machine.directory}/listen.py"
+    running = machine.start("--after", "server", "--name", "train", "--no-python", "sh", "-c", FOLLOWS, ":", "--name", "server", "--independent",
+                            "--on-exit", "restart", "--nproc-per-node", "3", "--ready", str(port), script, "--port", str(port))
+
+    def replicas() -> list[int]:
+        return several.processes(script, port)
+
+    wait_until("the trainer has a table", lambda: [each["state"] for each in table(machine, "server")["replicas"]] == ["ready"] * 3)
+    before = replicas()
+    assert len(before) == 3, before
+    os.kill(before[1], signal.SIGKILL)
+    wait_until("it is back", lambda: len(replicas()) == 3 and replicas() != before)
+    number = wait_until("the table says so", lambda: [each["number"] for each in table(machine, "server")["replicas"] if each["attempt"] == 1])
+    wait_until("it is ready again", lambda: [each["state"] for each in table(machine, "server")["replicas"]] == ["ready"] * 3)
+    assert len(set(before) & set(replicas())) == 2
+    assert [each["port"] for each in table(machine, "server")["replicas"]] == [port, port + 1, port + 2]
+    (machine.directory / "done").touch()
+    result = running.wait()
+    assert result.code == 0 and f"ddprun: server {number[0]} ended with code 137; it starts again (number 1)" in result.stderr, str(result)
+    assert "ddprun: train ended with code 0; stopping server\n" in result.stderr, str(result)
+    lines = {line for line in result.stdout.splitlines() if "replica" in line}
+    assert lines == {f"[server {each} {os.uname().nodename.split('.')[0]}] replica {each} 3 {each} 3 0" for each in range(3)}, str(result)
+
+
+def test_the_replicas_of_a_job_of_one_program_end_with_the_worst_of_them(machine):
+    result = machine.run("--independent", "--nproc-per-node", "3", "--no-python", "sh", "-c", "echo $RANK of $WORLD_SIZE; [ $RANK != 1 ] || exit 5")
+    assert result.code == 5 and "ddprun: sh 1 ended with code 5" in result.stderr, str(result)
+    result = machine.run("--independent", "--nproc-per-node", "3", "--no-python", "sh", "-c", "sleep 0.$RANK; echo $RANK of $WORLD_SIZE")
+    assert result.code == 0 and sorted(line.split("] ")[1] for line in result.stdout.splitlines()) == ["0 of 3", "1 of 3", "2 of 3"], str(result)
+
+
+def test_a_server_that_closes_its_port_is_ready_no_more_and_nothing_is_stopped(machine, port):
+    (machine.directory / "listen.py").write_text(LISTENS)
+    running = machine.start("--after", "server", "--name", "train", "--no-python", "sh", "-c", FOLLOWS, ":", "--name", "server", "--ready", str(port),
+                            "--nproc-per-node", "1", f"{machine.directory}/listen.py", "--port", str(port))
+    wait_until("it is ready", lambda: table(machine, "server")["ready"] == ["127.0.0.1"])
+    (machine.directory / "close").touch()
+    wait_until("it is not", lambda: table(machine, "server")["ready"] == [] and several.processes("listen.py", port))
+    (machine.directory / "done").touch()
+    result = running.wait()
+    assert result.code == 0 and "ddprun: train ended with code 0; stopping server" in result.stderr, str(result)
 
 
 def test_programs_share_a_machine_and_know_each_other(machine):

@@ -44,3 +44,12 @@ def test_qdel_stops_all_of_it(cluster, ssh_daemons, directory):
     cluster.as_user(cluster.nodes[0], ["qdel", job.number])
     job.wait()
     job.wait_until("nothing is left", lambda: not several.workers("serve.py", 18080))
+
+
+def test_the_walltime_stops_the_trainer_and_then_its_server(cluster, ssh_daemons, directory):
+    words = several.waiting(directory, train=("--nnodes", "1", "--no-python", sys.executable), server=("--nnodes", "1", "--no-python", sys.executable))
+    job = cluster.submit(directory, f"exec {programs.binary()} {' '.join(words)}", *TWO_HOSTS, "-l", "walltime=00:00:25")
+    job.wait_until("the trainer runs", (directory / "up.train").exists)
+    job.wait()
+    assert (directory / "order").read_text() == "train.0 server.0 ", job.stderr
+    assert not several.processes(str(several.WAITS), str(directory)), job.stderr

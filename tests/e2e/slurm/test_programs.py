@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -101,3 +102,32 @@ def test_scancel_stops_all_of_it(cluster, directory, env):
     wait_until("nothing is left", lambda: not several.workers("train.py", directory) and not several.workers("serve.py", several.PORT))
     said = (directory / "err").read_text()
     assert len(re.findall(r"^ddprun: (stopped by|the job was)", said, re.M)) >= 1, said
+
+
+def test_who_asks_is_warned_the_job_is_requeued_and_a_time_limit_stops_all_in_order(cluster, directory):
+    """The trainer ends well in its first run, and goes on in the second one, to the end of its time."""
+    script = directory / "job.sh"
+    warning = ("--signal-before-end", "USR1@40", "--requeue=1", "--report", f"{directory}/report.json")
+    line = " ".join(several.waiting(directory, train=(*warning, "--nnodes", "1"), server=("--nnodes", "1")))
+    script.write_text(f"#!/bin/sh\n#SBATCH -N2 --ntasks-per-node=1 --time=1 --requeue --open-mode=append\nexec ddprun {line}\n")
+    job = cluster.control.check(["sbatch", "--parsable", "-o", f"{directory}/output", str(script)]).strip()
+
+    def shows(*texts: str) -> bool:
+        shown = cluster.control.check(["scontrol", "show", "job", job])
+        return all(text in shown for text in texts)
+
+    output = directory / "output"
+    wait_until("the job is requeued", lambda: shows("Restarts=1 ", "JobState=PENDING"), 180)
+    said = output.read_text()
+    assert "requeuing job" in said and "its workers ended after SIGUSR1 (restart 1 of 1)" in said, said
+    assert (directory / "order").read_text() == "server.0 ", said  # which SIGUSR1 would have killed
+    first = json.loads((directory / "report.json").read_text())
+    assert (first["result"], first["what"]) == ("succeeded", "train ended with code 0"), first
+    (directory / "up.train").unlink()
+    cluster.run_again_now(job)
+    wait_until("it runs again", (directory / "up.train").exists, 120)
+    cluster.wait_for_job(job)
+    said = output.read_text()
+    assert (directory / "warned.1").exists(), said
+    assert (directory / "order").read_text() == "server.0 train.1 server.1 ", said
+    assert not several.processes(str(several.WAITS), str(directory)), said

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .hosts import wait_until
+from .programs import SCRIPTS as TEST_SCRIPTS
 from .programs import readable
 
 SCRIPTS = readable(Path(__file__).resolve().parents[3] / "scripts" / "examples" / "programs")
+WAITS = TEST_SCRIPTS / "in_program.py"
 PORT = 18080
 
 
@@ -45,14 +47,26 @@ def one(look: Callable[[], list[int]]) -> int:
     return found[0]
 
 
+def waiting(folder: Path, colon: str = ":", train: tuple[str, ...] = (), server: tuple[str, ...] = ()) -> list[str]:
+    """A trainer and its server that only wait to be stopped (scripts/in_program.py)."""
+    script = str(WAITS)
+    return ["--after", "server", "--name", "train", "--nproc-per-node", "1", *train, script, str(folder), "train",
+            colon, "--name", "server", "--nproc-per-node", "1", *server, script, str(folder), "server"]
+
+
 def workers(script: str, argument) -> list[int]:
-    """The processes of a script of this job, which has the argument."""
+    """The processes of an example's script of this job, which has the argument."""
+    return processes(str(SCRIPTS / script), argument)
+
+
+def processes(script: str, argument) -> list[int]:
+    """The processes of a Python script with this argument."""
     found = []
     for path in Path("/proc").iterdir():
         try:
             line = (path / "cmdline").read_bytes().decode(errors="replace").split("\0") if path.name.isdigit() else []
         except OSError:
             continue
-        if str(SCRIPTS / script) in line and str(argument) in line and "python" in line[0]:
+        if any(word.endswith(script) for word in line) and str(argument) in line and "python" in line[0]:
             found.append(int(path.name))
     return sorted(found)

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "catch.hpp"
+#include "programs/programs_report.hpp"
 
 using namespace ddprun;
 using namespace ddprun::programs;
@@ -37,7 +38,7 @@ struct Rig {
     return actions.orders;
   }
   std::vector<Order> begin() {
-    job.emplace(programs, nodes);
+    job.emplace(PlacedPrograms{programs, nodes, {}}, std::vector<std::string>{"n1", "n2", "n3"});
     return take(job->start(now));
   }
   std::vector<Order> ended(int node, int program, int code, int attempt = 0) {
@@ -222,7 +223,8 @@ TEST_CASE("a program all of whose nodes are gone cannot start again, and is the 
   rig.run_both();
   CHECK(rig.gone(2) == stop(0));
   CHECK(rig.said ==
-        std::vector<std::string>{"server cannot start again, as its node is lost; stopping train"});
+        std::vector<std::string>{"lost n3, on which server ran: it gives no sign any more",
+                                 "server cannot start again, as its node is lost; stopping train"});
   rig.ended(0, 0, 143);
   CHECK(rig.ended(1, 0, 143) == end(k_exit_own_failure));
 }
@@ -234,4 +236,89 @@ TEST_CASE("a job whose programs have all ended ends") {
   CHECK(rig.begin().size() == 2);
   CHECK(rig.ended(1, 1, 5).empty());
   CHECK(rig.ended(0, 0, 0) == end(0));
+}
+
+namespace {
+
+// A trainer, and two replicas of a server.
+Rig replicas(OnExit server, OnExit train = OnExit::fail) {
+  Rig rig;
+  rig.programs = {program("train", train), program("server", server), program("server", server)};
+  for (int number = 0; number < 2; ++number) {
+    rig.programs[static_cast<std::size_t>(1 + number)].replica = number;
+    rig.programs[static_cast<std::size_t>(1 + number)].replicas = 2;
+  }
+  rig.nodes = {{0}, {1}, {2}};
+  return rig;
+}
+
+}  // namespace
+
+TEST_CASE("a replica starts again alone, and a program that needs them waits for all") {
+  Rig rig = replicas(OnExit::restart);
+  rig.programs[0].after = {"server"};
+  rig.begin();
+  CHECK(rig.ready(1, 1).empty());
+  CHECK(rig.ready(2, 2) == start(0));
+  rig.now += seconds(20);
+  CHECK(rig.ended(2, 2, 137) == start(2, 1));
+  CHECK(rig.said == std::vector<std::string>{"server 1 ended with code 137; it starts again (number 1)"});
+}
+
+TEST_CASE("the loss of a replica's node ends the job only with the last of them") {
+  Rig rig = replicas(OnExit::restart);
+  rig.begin();
+  CHECK(rig.gone(1).empty());
+  CHECK(rig.gone(2) == stop(0));
+  CHECK(rig.said.back() == "server cannot start again, as its node is lost; stopping train");
+}
+
+TEST_CASE("replicas of the program with which the job ends have all to end, or one has to fail") {
+  Rig rig = replicas(OnExit::job);
+  rig.begin();
+  CHECK(rig.ended(1, 1, 0).empty());
+  CHECK(rig.ended(2, 2, 0) == stop(0));
+  Rig other = replicas(OnExit::job);
+  other.begin();
+  CHECK(other.ended(2, 2, 7) == std::vector<Order>{{Doing::stop, 0, 0, 0}, {Doing::stop, 1, 0, 0}});
+  CHECK(other.said == std::vector<std::string>{"server 1 ended with code 7; stopping train, server"});
+}
+
+TEST_CASE("the report of all programs says which failed first, and what was stopped for it") {
+  Rig rig = replicas(OnExit::fail, OnExit::job);
+  rig.begin();
+  const TimePoint began = rig.now;
+  rig.now += seconds(20);
+  rig.ended(2, 2, 9);
+  rig.now += seconds(1);
+  rig.ended(0, 0, 143);
+  CHECK(rig.ended(1, 1, 143) == end(9));
+  const auto report = nlohmann::json::parse(render_programs_report(
+      *rig.job, {{{0, R"({"result":"stopped"})"}, {1, "torn {"}}, 9, 0, began, rig.now, 1'000'000}));
+  CHECK(report["result"] == "program_failed");
+  CHECK(report["what"] == "server 1 ended with code 9");
+  CHECK(report["first_failure"]["program"] == "server 1");
+  CHECK(report["first_failure"]["seconds"] == 20.0);
+  CHECK(report["began"] == 979.0);
+  CHECK(report["ends"].size() == 3);
+  CHECK(report["ends"][1]["stopped"] == true);
+  CHECK(report["programs"][0]["report"]["result"] == "stopped");
+  CHECK(report["programs"][1]["report"].is_null());
+  CHECK(report["programs"][2]["hosts"] == nlohmann::json{"n3"});
+  CHECK(report["lost_nodes"].empty());
+}
+
+TEST_CASE("the report of a job that a signal has stopped names it, and lost nodes") {
+  Rig rig;
+  rig.run_both();
+  rig.gone(1);
+  rig.take(rig.job->on_stop());
+  rig.ended(0, 0, 143);
+  CHECK(rig.ended(2, 1, 143) == end(0));
+  const auto report =
+      nlohmann::json::parse(render_programs_report(*rig.job, {{}, 143, 15, rig.now, rig.now, 1000}));
+  CHECK(report["result"] == "stopped_by_signal");
+  CHECK(report["signal"] == 15);
+  CHECK(report["first_failure"].is_null());
+  CHECK(report["lost_nodes"] == nlohmann::json{"n2"});
 }
