@@ -338,7 +338,8 @@ std::vector<VariableChange> make_worker_changes(const LaunchPlan& plan, const fa
   set_card(changes, plan, worker, environment);
   set_places(changes, worker, environment);
   cut_from_front_end(changes, environment, plan.node->options.several_programs);
-  for (const auto& [name, value] : plan.node->options.program.environment) changes.replace(name, value, "--env");
+  for (const auto& [name, value] : plan.node->options.program.environment)
+    changes.replace(name, value, "--env");
   changes.set("DDPRUN_LAUNCH_ID", assignment.launch_id, "the same on all nodes");
   changes.set("DDPRUN_AGENT_ID", context.agent_id, "marks the processes of this agent");
   changes.set("DDPRUN_PROGRESS_FILE", context.progress_file, "temporary folder");

@@ -84,7 +84,7 @@ std::map<std::size_t, Share> share_node(const std::vector<Program>& programs,
 struct ShownReplica {
   int number = 0;
   std::string address;
-  int port = 0;  // of --ready; 0: none
+  int port = 0;  // port of --ready; 0: none
   std::string state;
   int attempt = 0;
 };

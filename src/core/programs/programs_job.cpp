@@ -198,7 +198,7 @@ std::string ProgramsJob::name_running() const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < programs_.size(); ++i) {
     const std::string& name = programs_[i].name;
-    const bool told = !names.empty() && names.back() == name;  // by another replica
+    const bool told = !names.empty() && names.back() == name;  // replicas have one name
     if (states_[i].phase == Phase::running && !told) names.push_back(name);
   }
   return join(names, ", ");

@@ -44,7 +44,7 @@ struct NodeNews {
   int program = 0;
   int attempt = 0;
   int code = 0;          // exit code of ddprun there
-  std::string report{};  // what it has written as --report, where this is the node that has it
+  std::string report{};  // text of its --report, from the node that has it
   friend bool operator==(const NodeNews&, const NodeNews&) = default;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeNews, what, node, program, attempt, code, report)
@@ -95,7 +95,9 @@ class ProgramsJob {
   const std::vector<std::string>& hosts() const { return hosts_; }
   const Program& program(std::size_t number) const { return programs_[number]; }
   const std::vector<int>& nodes_of(std::size_t program) const { return nodes_[program]; }
-  std::optional<int> code_of(std::size_t program) const { return states_[program].code; }  // of its last end
+  std::optional<int> code_of(std::size_t program) const {
+    return states_[program].code;
+  }                                                              // code of its last end
   const std::vector<ProgramEnd>& ends() const { return ends_; }  // in their order; the first, and the latest
   const std::string& why() const { return why_; }  // reason for the end of the job; may be empty
 
@@ -103,7 +105,7 @@ class ProgramsJob {
   enum class Phase { waiting, running, stopping, over };
   struct State {
     Phase phase = Phase::waiting;
-    std::size_t group = 0;           // of the replicas of one program; of a whole program it is alone in it
+    std::size_t group = 0;           // number of its program: replicas of one have the same
     std::vector<std::size_t> needs;  // groups that are ready before it starts (--after)
     bool ready = false;
     int attempt = 0;
@@ -112,7 +114,7 @@ class ProgramsJob {
     TimePoint started;
     std::optional<TimePoint> again;  // starts again then
     int quick_ends = 0;              // in a row
-    std::optional<int> code;         // of the last end
+    std::optional<int> code;         // code of the last end
   };
 
   bool may_start(std::size_t program) const;

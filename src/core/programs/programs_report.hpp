@@ -10,11 +10,11 @@
 
 namespace ddprun::programs {
 
-// What the report is about beside the job's own state.
+// Facts for the report beside the job's own state.
 struct ReportedJob {
   std::map<std::size_t, std::string> reports;  // latest report of each program's own ddprun, as JSON
   int code = 0;                                // exit code of the job
-  int signal = 0;                              // that stopped it; 0: none
+  int signal = 0;                              // signal that stopped it; 0: none
   TimePoint began, now;
   std::int64_t unix_now = 0;  // milliseconds since 1970 at `now`
 };

@@ -20,7 +20,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobNode, host, address, gpus)
 
 struct PlacedPrograms {
   std::vector<Program> programs;        // one for each replica
-  std::vector<std::vector<int>> nodes;  // of each
+  std::vector<std::vector<int>> nodes;  // nodes of each
   std::vector<int> ranks;               // number of workers of each
 };
 
@@ -35,7 +35,7 @@ std::string name_of(const Program& program);
 // Returns the table of DDPRUN_PROGRAMS before anything runs: one entry a name, with all replicas of it.
 std::vector<Shown> make_table(const PlacedPrograms& placed, const std::vector<JobNode>& nodes);
 
-// What a program does now.
+// State of a program now.
 struct ProgramState {
   std::string state;  // text as in Shown
   int attempt = 0;

@@ -204,7 +204,7 @@ void Driver::explain_end(rendezvous::Finish& finish) const {
   const int world_size = plans_.attempt->assignment.world_size;
   const bool by_scheduler = unexplained && !cause.detail.empty();
   const bool some_had_ended = finish.victims.size() < static_cast<std::size_t>(world_size);
-  const bool known = !finish.victims.empty() && world_size > 0;
+  const bool known = !finish.victims.empty() && world_size > 0 && !plans_.node->options.several_programs;
   if (known && (by_scheduler || some_had_ended))
     finish.remarks.push_back(report::describe_running(finish.victims, world_size));
 }
@@ -235,9 +235,9 @@ void Driver::on_signal(const os::SignalEvent& event) {
     if (!stop_sender_ && event.number == SIGINT && event.is_from_key())
       console::say(report::describe_wait_after_key(plans_.node->options.shutdown_timeout.value));
     if (!stop_sender_) ask_for_grace();
-    if (is_program() && event.from_above) life_.note_explained();
     if (!stop_sender_) stop_sender_ = os::describe_sender(event);
     const bool by_person = event_loop::is_from_person(event, plans_.node->allocation.scheduler.value);
+    if (is_program() && (event.from_above || !by_person)) life_.note_explained();  // the launch says it
     carry_out(life_.on_stop_signal(event.number, lifecycle::SignalWay::own, event.from_above, by_person,
                                    os::now()));
   } else if (event.number == SIGTSTP && is_program()) {

@@ -57,7 +57,7 @@ struct GivenOption {
   std::string name;
   std::string value;
   bool flag = false;
-  bool of_programs = false;  // of OptionGroup::programs
+  bool of_programs = false;  // option of OptionGroup::programs
 };
 
 std::vector<GivenOption> options_of(const command_line::Arguments& arguments) {
@@ -378,7 +378,7 @@ int print_programs(const std::vector<Program>& several, const options::Options& 
   nlohmann::ordered_json plans;
   for (std::size_t i = 0; i < all.size(); ++i) {
     ProgramPlace there;
-    if (all[i].replica > 0) continue;  // as the first one
+    if (all[i].replica > 0) continue;  // looks like the first one
     for (const int node : nodes_of[i]) there.hosts.push_back(nodes[static_cast<std::size_t>(node)].host);
     there.address = there.hosts.front();
     there.job = allocation.job_id.value.empty() ? "" : allocation::describe_job(allocation);

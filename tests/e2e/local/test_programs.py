@@ -186,8 +186,8 @@ def test_a_replica_that_ends_is_started_again_alone(machine, port):
 
 
 def test_the_replicas_of_a_job_of_one_program_end_with_the_worst_of_them(machine):
-    result = machine.run("--independent", "--nproc-per-node", "3", "--no-python", "sh", "-c", "echo $RANK of $WORLD_SIZE; [ $RANK != 1 ] || exit 5")
-    assert result.code == 5 and "ddprun: sh 1 ended with code 5" in result.stderr, str(result)
+    result = machine.run("--independent", "--nproc-per-node", "3", "--no-python", "sh", "-c", "[ $RANK != 1 ] || exit 5; exec sleep 600")
+    assert result.code == 5 and "ddprun: sh 1 ended with code 5; stopping sh\n" in result.stderr, str(result)
     result = machine.run("--independent", "--nproc-per-node", "3", "--no-python", "sh", "-c", "sleep 0.$RANK; echo $RANK of $WORLD_SIZE")
     assert result.code == 0 and sorted(line.split("] ")[1] for line in result.stdout.splitlines()) == ["0 of 3", "1 of 3", "2 of 3"], str(result)
 
