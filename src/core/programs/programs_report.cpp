@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "options/options.hpp"
 #include "programs/replicas.hpp"
 
 namespace ddprun::programs {
@@ -53,18 +54,19 @@ std::string render_programs_report(const ProgramsJob& job, const ReportedJob& re
   for (const ProgramEnd& end : all) ends.push_back(to_json(end, reported.began));
   for (std::size_t i = 0; i < job.size(); ++i) programs.push_back(program_to_json(job, reported, i));
   const double ran = seconds_between(reported.began, reported.now);
-  const Json report{{"version", 1},
-                    {"result", name_result(reported)},
-                    {"what", job.why()},
-                    {"exit_code", reported.code},
-                    {"signal", reported.signal != 0 ? Json(reported.signal) : Json()},
-                    {"nodes", job.hosts().size()},
-                    {"lost_nodes", std::move(lost)},
-                    {"began", static_cast<double>(reported.unix_now) / 1000 - ran},
-                    {"ended", static_cast<double>(reported.unix_now) / 1000},
-                    {"first_failure", first == all.end() ? Json() : to_json(*first, reported.began)},
-                    {"ends", std::move(ends)},
-                    {"programs", std::move(programs)}};
+  const Json report{
+      {"version", 1},
+      {"result", name_result(reported)},
+      {"what", reported.signal != 0 ? "stopped by " + options::signal_name(reported.signal) : job.why()},
+      {"exit_code", reported.code},
+      {"signal", reported.signal != 0 ? Json(reported.signal) : Json()},
+      {"nodes", job.hosts().size()},
+      {"lost_nodes", std::move(lost)},
+      {"began", static_cast<double>(reported.unix_now) / 1000 - ran},
+      {"ended", static_cast<double>(reported.unix_now) / 1000},
+      {"first_failure", first == all.end() ? Json() : to_json(*first, reported.began)},
+      {"ends", std::move(ends)},
+      {"programs", std::move(programs)}};
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -14,7 +14,9 @@ from support import several
 from support.hosts import wait_until
 from support.manual import as_text, codes, start, wait_all
 from support.ports import free_port
+from support.programs import REPOSITORY
 
+FORMATS = (REPOSITORY / "man" / "ddprun-formats.5").read_text()
 STEP = {"STEP_TIME": "0.1", "OMP_NUM_THREADS": "1"}
 TWO = ("--nproc-per-node", "2")
 
@@ -108,6 +110,10 @@ def test_the_failure_of_a_program_ends_the_job_with_its_code(machine):
     assert (story["result"], story["exit_code"], story["first_failure"]["program"]) == ("program_failed", 7, "server"), story
     assert story["programs"][1]["report"]["failure"]["exit_code"] == 7, story
     assert [(each["program"], each["stopped"]) for each in story["ends"]] == [("server", False), ("sleep", True)], story
+    section = FORMATS.split(".SH THE REPORT OF SEVERAL PROGRAMS")[1].split("\n.SH ")[0]
+    titles = {key for tags in re.findall(r"^\.TP\n\.B (.*)$", section, re.MULTILINE) for key in re.sub(r"\\f[BR]", "", tags).split(", ")}
+    assert titles | {"version", "exit_code", "began", "ended"} == set(story), titles
+    assert all(f"\\fB{key}\\fR" in section for key in [*story["ends"][0], *story["programs"][0]]), section
 
 
 def test_a_program_that_is_never_ready_is_named(machine):

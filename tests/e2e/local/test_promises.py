@@ -41,6 +41,7 @@ OPTIONS = {
     "--after": (["--after", "server", *TRUE], "--after is about several programs"),
     "--ready": (["--ready", "80", *TRUE], "--ready is about several programs"),
     "--ready-timeout": (["--ready-timeout", "0", *TRUE], "of 0 waits for nothing"),
+    "--independent": (["--independent", "--nproc-per-node", "2", "--no-python", "sh", "-c", "echo $DDPRUN_REPLICA of $DDPRUN_REPLICAS; sleep 1"], "] 1 of 2"),
     "--on-exit": (["--on-exit", "restrat", *TRUE], "--on-exit is not one of job, fail, restart, ignore"),
     "--env": (["--env", "A=fine", *SHOW, "echo $A"], "fine"),
     "--nproc-per-node": (["--nproc-per-node", "2", *SHOW, "echo of $WORLD_SIZE"], "of 2\nof 2"),
@@ -192,7 +193,7 @@ WORKER_VARIABLES = {
     "DDPRUN_WORKER_VARIABLES": ".+",
 }
 # Those that come with an option, a site, a scheduler or several nodes, and have tests of their own.
-ELSEWHERE = {"DDPRUN_PROGRAM", "DDPRUN_PROGRAMS", "DDPRUN_PROGRAMS_FILE", "DDPRUN_HOSTS_", "DDPRUN_ADDR_", "DDPRUN_READY_FILE",
+ELSEWHERE = {"DDPRUN_PROGRAM", "DDPRUN_PROGRAMS", "DDPRUN_PROGRAMS_FILE", "DDPRUN_HOSTS_", "DDPRUN_ADDR_", "DDPRUN_READY_FILE", "DDPRUN_READY_PORT", "DDPRUN_REPLICA", "DDPRUN_REPLICAS",
              "DDPRUN_CHECKPOINTS", "DDPRUN_CHECKPOINT_SOCKET", "DDPRUN_CHECKPOINT_STEP",
              "DDPRUN_STAGED", "DDPRUN_STORE", "OMP_PLACES", "OMP_PROC_BIND", "NCCL_IB_HCA", "FI_CXI_DEVICE_NAME", "GLOO_SOCKET_IFNAME",
              "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",

@@ -319,6 +319,7 @@ TEST_CASE("the report of a job that a signal has stopped names it, and lost node
       nlohmann::json::parse(render_programs_report(*rig.job, {{}, 143, 15, rig.now, rig.now, 1000}));
   CHECK(report["result"] == "stopped_by_signal");
   CHECK(report["signal"] == 15);
+  CHECK(report["what"] == "stopped by SIGTERM");
   CHECK(report["first_failure"].is_null());
   CHECK(report["lost_nodes"] == nlohmann::json{"n2"});
 }
