@@ -146,10 +146,11 @@ class Placing {
   void place_next() {
     int left = static_cast<int>(std::ranges::count(free_, true));
     std::vector<std::string> open, asked;
+    std::vector<int> wanted(programs_.size());
     for (std::size_t i = 0; i < programs_.size(); ++i) {
       if (!is_open(i)) continue;
       const Program& program = programs_[i];
-      left -= program.nodes;
+      left -= wanted[i] = program.nodes;
       program.nodes > 0 ? asked.push_back(fmt::format("{} {}", program.name, program.nodes))
                         : open.push_back(program.name);
     }
@@ -157,6 +158,13 @@ class Placing {
       throw UsageError(
           fmt::format("the programs {} do not say how many nodes they take", join(open, " and ")),
           "give all but one of them --nnodes N, or --with NAME for the same nodes as another program");
+    for (std::size_t i = programs_.size(); i-- > 0 && left < static_cast<int>(open.size());) {
+      if (!is_open(i)) continue;
+      const int missing = static_cast<int>(open.size()) - left;
+      const int given_up = std::clamp(missing, 0, std::max(wanted[i] - programs_[i].least, 0));
+      wanted[i] -= given_up;
+      left += given_up;
+    }
     if (left < static_cast<int>(open.size()))
       throw UsageError(
           fmt::format("the programs ask for more nodes than the job has, {}: {}{}", hosts_.size(),
@@ -165,7 +173,7 @@ class Placing {
     int next = 0;
     for (std::size_t i = 0; i < programs_.size(); ++i) {
       if (!is_open(i)) continue;
-      for (int count = programs_[i].nodes > 0 ? programs_[i].nodes : left; count > 0; ++next) {
+      for (int count = wanted[i] > 0 ? wanted[i] : left; count > 0; ++next) {
         if (!free_[static_cast<std::size_t>(next)]) continue;
         take(i, next);
         --count;
@@ -273,6 +281,14 @@ std::vector<std::string> join_programs(const std::vector<std::vector<std::string
     words.insert(words.end(), pieces[i].begin(), pieces[i].end());
   }
   return words;
+}
+
+int least_nodes(const std::vector<Program>& programs) {
+  int least = 0;
+  for (const Program& each : programs) {
+    if (each.with.empty()) least += std::max(each.least, 1);
+  }
+  return least;
 }
 
 void settle_names(std::vector<Program>& programs, const std::vector<std::string>& scripts) {

@@ -24,6 +24,7 @@ struct Program {
   std::string name;
   std::vector<std::string> words;  // ddprun's command line for it: options, script and its arguments
   int nodes = 0;                   // number that it takes, spares among them; 0: not said
+  int least = 0;                   // number without which it cannot run; at most `nodes`
   std::string node_list;           // --nodes
   std::string with;
   std::vector<std::string> after;
@@ -38,8 +39,9 @@ struct Program {
   int replicas = 0;
   friend bool operator==(const Program&, const Program&) = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, name, words, nodes, node_list, with, after, ready, ready_timeout,
-                                   on_exit, workers, gpus, warned, independent, replica, replicas)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, name, words, nodes, least, node_list, with, after, ready,
+                                   ready_timeout, on_exit, workers, gpus, warned, independent, replica,
+                                   replicas)
 
 // Splits the words of a command line at each lone ":" or "::" before a "--"; one piece where there is none.
 // Throws UsageError for an empty piece, or more than k_most_programs.
@@ -47,13 +49,17 @@ std::vector<std::vector<std::string>> split_programs(const std::vector<std::stri
 // Joins them by "::", for a remote launcher.
 std::vector<std::string> join_programs(const std::vector<std::vector<std::string>>& pieces);
 
+// Returns the least number of nodes on which a job of these programs can run.
+int least_nodes(const std::vector<Program>& programs);
+
 // Gives programs without a name that of their script, each name once, and checks that those named by --with
 // and
 // --after exist and do not wait for each other. Throws UsageError that names the program.
 void settle_names(std::vector<Program>& programs, const std::vector<std::string>& scripts);
 
 // Nodes of each program, as indices into `hosts`, in the order of the job. Programs share a node by --with,
-// where --nodes says so, and where the job has only one. Throws UsageError that names the program.
+// where --nodes says so, and where the job has only one. With too few nodes the later programs do without
+// their spares and nodes beyond the least first. Throws UsageError that names the program.
 std::vector<std::vector<int>> place(const std::vector<Program>& programs,
                                     const std::vector<std::string>& hosts);
 

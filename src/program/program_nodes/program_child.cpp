@@ -81,12 +81,23 @@ std::string own_program(const facts::Environment& environment) {
 }
 
 std::vector<std::string> make_arguments(const Program& program, const ProgramPlace& place) {
+  const auto end = std::ranges::find(program.words, "--");  // the script and its arguments follow
+  const auto has = [&](const char* option) {
+    return std::any_of(program.words.begin(), end,
+                       [&](const std::string& word) { return word.starts_with(option); });
+  };
+  const auto count = static_cast<int>(place.hosts.size());
   std::vector<std::string> arguments{"ddprun", "--rdzv-id=" + program.name,
                                      std::string(k_report) + own_report(place)};
-  const bool said = std::ranges::any_of(
-      program.words, [](const std::string& word) { return word.starts_with("--nnodes="); });
-  if (!said) arguments.push_back(fmt::format("--nnodes={}", place.hosts.size()));
-  arguments.insert(arguments.end(), program.words.begin(), program.words.end());
+  if (!has("--nnodes=")) arguments.push_back(fmt::format("--nnodes={}", count));
+  arguments.insert(arguments.end(), program.words.begin(), end);
+  if (count < program.nodes && program.replica < 0) {
+    const bool spares = has("--spares=");
+    arguments.push_back(spares ? fmt::format("--nnodes={}", count)
+                               : fmt::format("--nnodes={}:{}", program.least, count));
+    if (spares) arguments.push_back(fmt::format("--spares={}", count - program.least));
+  }
+  arguments.insert(arguments.end(), end, program.words.end());
   return arguments;
 }
 
@@ -122,10 +133,10 @@ std::optional<int> ProgramChild::take_end() {
 }
 
 std::string ProgramChild::read_report() const {
-  const auto named = std::ranges::find_if(program_.words,
-                                          [](const std::string& word) { return word.starts_with(k_report); });
-  const std::string path =
-      named == program_.words.end() ? own_report(place_) : named->substr(k_report.size());
+  const auto end = std::ranges::find(program_.words, "--");
+  const auto named = std::find_if(program_.words.begin(), end,
+                                  [](const std::string& word) { return word.starts_with(k_report); });
+  const std::string path = named == end ? own_report(place_) : named->substr(k_report.size());
   return os::try_read_file(path, k_longest_report).value_or("");
 }
 

@@ -97,9 +97,8 @@ class ProgramNode {
       while (!done()) turn();
       if (job_ && !report_file_.empty()) write_report();
     } catch (const Error& error) {
-      if (stop_signal_ == 0)
+      if (!stop_alone())
         console::say_error(fmt::format("on {}: {}", snapshot_.host.name, error.what()), error.hint());
-      stop_alone();
       return k_exit_own_failure;
     }
     return code_.value_or(0);
@@ -337,15 +336,19 @@ class ProgramNode {
     }
   }
 
-  // Ends what runs here, as nobody is left who could say so.
-  void stop_alone() {
+  // Ends what runs here, as nobody is left who could say so. Returns whether the launch asks for the end: it
+  // knows why, and another node may take over. It kills this process once the grace is over.
+  bool stop_alone() {
     for (auto& [program, child] : children_) child.signal(SIGTERM);
-    while (runs()) {  // the launch kills this process once the grace is over
+    const TimePoint until = os::now() + k_silent_long;
+    while (runs() || (stop_signal_ == 0 && os::now() < until)) {
       pollfd file{signals_.descriptor().get(), POLLIN, 0};
       ::poll(&file, 1, static_cast<int>(k_look.count()));
-      while (signals_.read()) continue;
+      while (const auto signal = signals_.read())
+        if (lifecycle::asks_to_end(signal->number)) stop_signal_ = signal->number;
       for (auto& [program, child] : children_) child.take_end();
     }
+    return stop_signal_ != 0;
   }
 
   facts::Snapshot& snapshot_;

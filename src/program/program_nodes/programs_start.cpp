@@ -103,6 +103,7 @@ Program make_program(const options::Options& options) {
   Program program;
   program.name = options.program.name;
   program.nodes = options.place.nodes ? options.place.nodes->value : 0;
+  program.least = options.least_nodes ? options.least_nodes->value : program.nodes - options.spares.value;
   program.node_list = options.program.nodes;
   program.with = options.program.with;
   program.after = options.program.after;
@@ -335,7 +336,10 @@ void make_programs_launch(options::Options& options, const std::vector<Program>&
   if (by_hand && nodes > 0) options.place.nodes = sourced(nodes, "--nnodes of all programs");
   options.max_restarts.value = 0;
   options.spares.value = 0;
-  options.least_nodes.reset();
+  // On these the job starts again where its first node is lost; none is left out at the start for that.
+  options.least_nodes = sourced(programs::least_nodes(programs), "the nodes that all programs need");
+  options.last_call.value = std::chrono::hours(1);
+  options.grow.value = options::Grow::never;
   options.restarts = {};
   options.hang = {};
   options.hang.inspect.value = false;

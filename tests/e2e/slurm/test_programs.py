@@ -91,6 +91,28 @@ def test_a_node_of_the_server_that_is_cut_off_is_replaced_by_its_spare(cluster, 
     assert "lost the coordinator n2" in said and "starting all workers again on 2 of 2 nodes" in said, str(result)
 
 
+def test_the_loss_of_the_first_node_starts_all_programs_again_on_the_others(cluster, directory, env):
+    """The trainer, which says no number of nodes, does without one, and goes on from what it has saved."""
+    line = several.words(directory, train=("--nproc-per-node", "1"), server=("--nnodes", "1"), colon="::", steps=10000)
+    run = cluster.popen(*SRUN, "-N4", "ddprun", *line, env=env)
+    several.wait_for_steps(directory, 12)
+    cluster.hosts["n1"].unplug()  # its agent coordinates the launch, and the trainer
+    try:
+        wait_until("the trainer runs on the others", lambda: len(several.workers("train.py", directory)) == 2 and not list(
+            directory.glob("batches/n4/*")) and several.workers("serve.py", several.PORT), 120)
+        done = several.saved_step(directory)
+        several.wait_for_steps(directory, done + 20)
+        cluster.run("scancel", "--signal=TERM", "--user=root")
+    finally:
+        cluster.hosts["n1"].plug_in_again()
+        cluster.restore("n1")
+    result = run.wait()
+    assert "lost the coordinator n1" in result.stderr and "starting all workers again on 3 of 4 nodes" in result.stderr, str(result)
+    assert "the store" not in result.stderr, str(result)
+    steps = [int(step) for step in re.findall(r"\[train 0 n2\] step (\d+) ", result.stdout)]
+    assert steps and steps[0] > 0, str(result)
+
+
 def test_scancel_stops_all_of_it(cluster, directory, env):
     script = directory / "job.sh"
     line = " ".join(several.words(directory, train=TRAIN, steps=10000))

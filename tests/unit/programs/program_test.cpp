@@ -16,7 +16,7 @@ using Nodes = std::vector<std::vector<int>>;
 Program program(const std::string& name, int nodes = 0) {
   Program made;
   made.name = name;
-  made.nodes = nodes;
+  made.nodes = made.least = nodes;
   return made;
 }
 Program with(Program program, const std::string& other) {
@@ -112,6 +112,21 @@ TEST_CASE("nodes are given out in the order of the job, and the one program with
   CHECK(place({program("train"), on(program("server"), "0,4"), on(program("log"), "n[2,4]")}, k_hosts) ==
         Nodes{{2}, {0, 4}, {1, 3}});
   CHECK(place({program("a"), program("b", 1), with(program("c"), "a")}, {"vm"}) == Nodes{{0}, {0}, {0}});
+}
+
+TEST_CASE("with too few nodes the later programs give up spares and nodes that they can do without") {
+  Program server = program("server", 3), more = program("more", 2);
+  server.least = 1;
+  more.least = 1;
+  const std::vector<Program> all{program("train"), server, more};
+  CHECK(least_nodes(all) == 3);
+  CHECK(least_nodes({program("train", 2), with(program("data"), "train"), program("x")}) == 3);
+  CHECK(place(all, {"n1", "n2", "n3", "n4", "n5", "n6"}) == Nodes{{0}, {1, 2, 3}, {4, 5}});
+  CHECK(place(all, {"n1", "n2", "n3", "n4", "n5"}) == Nodes{{0}, {1, 2, 3}, {4}});
+  CHECK(place(all, {"n1", "n2", "n3"}) == Nodes{{0}, {1}, {2}});
+  CHECK(refusal([&] {
+          place(all, {"n1", "n2"});
+        }).starts_with("the programs ask for more nodes than the job has, 2"));
 }
 
 TEST_CASE("programs that do not fit the nodes are refused") {

@@ -72,7 +72,8 @@ bool Coordinator::enough_nodes() const {
 std::string Coordinator::describe_too_few() const {
   const ElasticNodes& elastic = *settings_.elastic;
   const std::string left = count_of(members_.nodes_here(), "node") + " left";
-  if (elastic.spares == 0) return fmt::format("{}, and --nnodes asks for {} at least", left, elastic.least);
+  const char* const who = settings_.independent ? "its programs need" : "--nnodes asks for";
+  if (elastic.spares == 0) return fmt::format("{}, and {} {} at least", left, who, elastic.least);
   return fmt::format("{}, and the job needs {}; no spare is left, as {} of {} nodes are lost: {}", left,
                      elastic.least, members_.lost_hosts().size(), settings_.agents,
                      join(members_.lost_hosts(), ", "));
