@@ -284,11 +284,14 @@ std::vector<std::string> join_programs(const std::vector<std::vector<std::string
 }
 
 int least_nodes(const std::vector<Program>& programs) {
-  int least = 0;
+  int least = 0, all = 0;
   for (const Program& each : programs) {
-    if (each.with.empty()) least += std::max(each.least, 1);
+    if (!each.with.empty()) continue;
+    if (each.nodes == 0) return 0;  // it cannot be known what it can do without
+    least += each.least;
+    all += each.nodes;
   }
-  return least;
+  return least < all ? least : 0;
 }
 
 void settle_names(std::vector<Program>& programs, const std::vector<std::string>& scripts) {

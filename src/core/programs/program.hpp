@@ -49,7 +49,8 @@ std::vector<std::vector<std::string>> split_programs(const std::vector<std::stri
 // Joins them by "::", for a remote launcher.
 std::vector<std::string> join_programs(const std::vector<std::vector<std::string>>& pieces);
 
-// Returns the least number of nodes on which a job of these programs can run.
+// Returns the least number of nodes on which a job of these programs can run, where some do without spares or
+// nodes beyond their least and all say how many they take; else 0.
 int least_nodes(const std::vector<Program>& programs);
 
 // Gives programs without a name that of their script, each name once, and checks that those named by --with

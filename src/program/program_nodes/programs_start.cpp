@@ -41,11 +41,33 @@ constexpr std::string_view k_of_launch[] = {
     "check",      "strict",        "exclude-file",      "print-config"};
 // Options before the first program that are its own, beside those of OptionGroup::programs; --report is the
 // job's.
-constexpr std::string_view k_of_first[] = {"nnodes",   "nproc-per-node",  "module",           "no-python",
-                                           "run-path", "no-use-env",      "container",        "role",
-                                           "spares",   "gpus-per-worker", "workers-per-gpu",  "max-restarts",
-                                           "report",   "events",          "metrics",          "stage",
-                                           "stage-to", "stage-keep",      "signal-before-end"};
+constexpr std::string_view k_of_first[] = {"nnodes",
+                                           "nproc-per-node",
+                                           "module",
+                                           "no-python",
+                                           "run-path",
+                                           "no-use-env",
+                                           "container",
+                                           "role",
+                                           "spares",
+                                           "gpus-per-worker",
+                                           "workers-per-gpu",
+                                           "max-restarts",
+                                           "report",
+                                           "events",
+                                           "metrics",
+                                           "stage",
+                                           "stage-to",
+                                           "stage-keep",
+                                           "signal-before-end",
+                                           "hang-timeout",
+                                           "on-hang",
+                                           "checkpoint-memory",
+                                           "checkpoint-folder",
+                                           "checkpoint-rate",
+                                           "checkpoint-flush",
+                                           "checkpoint-flush-every",
+                                           "checkpoint-keep"};
 
 template <class Names>
 bool is_among(const Names& names, std::string_view option) {
@@ -336,10 +358,13 @@ void make_programs_launch(options::Options& options, const std::vector<Program>&
   if (by_hand && nodes > 0) options.place.nodes = sourced(nodes, "--nnodes of all programs");
   options.max_restarts.value = 0;
   options.spares.value = 0;
-  // On these the job starts again where its first node is lost; none is left out at the start for that.
-  options.least_nodes = sourced(programs::least_nodes(programs), "the nodes that all programs need");
-  options.last_call.value = std::chrono::hours(1);
-  options.grow.value = options::Grow::never;
+  options.least_nodes.reset();
+  if (const int least = programs::least_nodes(programs); least > 0) {
+    // On these the job starts again where its first node is lost; none is left out at the start for that.
+    options.least_nodes = sourced(least, "the nodes that all programs need");
+    options.last_call.value = std::chrono::hours(1);
+    options.grow.value = options::Grow::never;
+  }
   options.restarts = {};
   options.hang = {};
   options.hang.inspect.value = false;

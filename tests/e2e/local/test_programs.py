@@ -116,6 +116,14 @@ def test_the_failure_of_a_program_ends_the_job_with_its_code(machine):
     assert all(f"\\fB{key}\\fR" in section for key in [*story["ends"][0], *story["programs"][0]]), section
 
 
+def test_a_server_that_waits_does_not_hang_where_its_trainer_does(machine, env):
+    hangs = "import time; print('up', flush=True); time.sleep(600)"
+    result = machine.run("--hang-timeout", "3s", "--on-hang", "stop", "--name", "train", "--nproc-per-node", "1", "--no-python", "python3", "-c", hangs, ":",
+                         "--name", "server", "--no-python", "sleep", "600", env=env)
+    assert result.code == 124 and "ddprun: train: rank 0 on " in result.stderr and " hangs: " in result.stderr, str(result)
+    assert "ddprun: server: " not in result.stderr and "train ended with code 124; stopping server" in result.stderr, str(result)
+
+
 def test_a_program_that_is_never_ready_is_named(machine):
     result = machine.run("--no-python", "--name", "train", "--after", "server", "--ready-timeout", "1s", "true", ":", "--name",
                          "server", "--ready", "18097", "--no-python", "sleep", "600")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 from support import several
+from support.hosts import wait_until
 from support.mpi import one_each
 
 
@@ -27,3 +31,15 @@ def test_the_code_of_a_program_is_that_of_mpiexec(hosts, hydra, env):
     result = hosts["a"].run(line, env=env)
     assert result.code == 7 and "rank 0 on b exited with code 7" in result.output, str(result)
     assert "server ended with code 7; stopping sleep" in result.output, str(result)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_mpiexec_leaves_nothing(hosts, launcher, directory, number):
+    """Launchers end what they started at once or after a moment, so that the server may not wait for its trainer. Hydra ends with 0."""
+    line = several.waiting(directory, colon="::", train=("--nnodes", "1"), server=("--nnodes", "1"))
+    running = hosts["a"].popen(launcher.line(one_each("ab"), "ddprun", *line))
+    wait_until("both run", lambda: all((directory / f"up.{name}").exists() for name in ("train", "server")))
+    os.kill(running.pid, number)
+    result = running.wait()
+    wait_until("nothing is left", lambda: not several.processes(str(several.WAITS), str(directory)))
+    assert result.output.count("ddprun: stopped by SIG") <= 1, str(result)

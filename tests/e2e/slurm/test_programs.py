@@ -92,14 +92,15 @@ def test_a_node_of_the_server_that_is_cut_off_is_replaced_by_its_spare(cluster, 
 
 
 def test_the_loss_of_the_first_node_starts_all_programs_again_on_the_others(cluster, directory, env):
-    """The trainer, which says no number of nodes, does without one, and goes on from what it has saved."""
-    line = several.words(directory, train=("--nproc-per-node", "1"), server=("--nnodes", "1"), colon="::", steps=10000)
+    """The trainer does without its spare, and goes on from what it has saved."""
+    train = ("--nnodes", "3", "--spares", "1", "--nproc-per-node", "1")
+    line = several.words(directory, train=train, server=("--nnodes", "1"), colon="::", steps=10000)
     run = cluster.popen(*SRUN, "-N4", "ddprun", *line, env=env)
     several.wait_for_steps(directory, 12)
     cluster.hosts["n1"].unplug()  # its agent coordinates the launch, and the trainer
     try:
-        wait_until("the trainer runs on the others", lambda: len(several.workers("train.py", directory)) == 2 and not list(
-            directory.glob("batches/n4/*")) and several.workers("serve.py", several.PORT), 120)
+        wait_until("the trainer runs on the others", lambda: len(several.workers("train.py", directory)) == 2 and list(
+            directory.glob("batches/n3/done.*")) and several.workers("serve.py", several.PORT), 120)
         done = several.saved_step(directory)
         several.wait_for_steps(directory, done + 20)
         cluster.run("scancel", "--signal=TERM", "--user=root")
@@ -109,6 +110,7 @@ def test_the_loss_of_the_first_node_starts_all_programs_again_on_the_others(clus
     result = run.wait()
     assert "lost the coordinator n1" in result.stderr and "starting all workers again on 3 of 4 nodes" in result.stderr, str(result)
     assert "the store" not in result.stderr, str(result)
+    several.losses(result.stdout)  # of a step that ran twice both are the same
     steps = [int(step) for step in re.findall(r"\[train 0 n2\] step (\d+) ", result.stdout)]
     assert steps and steps[0] > 0, str(result)
 

@@ -119,8 +119,9 @@ TEST_CASE("with too few nodes the later programs give up spares and nodes that t
   server.least = 1;
   more.least = 1;
   const std::vector<Program> all{program("train"), server, more};
-  CHECK(least_nodes(all) == 3);
-  CHECK(least_nodes({program("train", 2), with(program("data"), "train"), program("x")}) == 3);
+  CHECK(least_nodes({program("train", 2), server, more, with(program("data"), "train")}) == 4);
+  CHECK(least_nodes({program("train", 2), program("x", 1)}) == 0);
+  CHECK(least_nodes(all) == 0);
   CHECK(place(all, {"n1", "n2", "n3", "n4", "n5", "n6"}) == Nodes{{0}, {1, 2, 3}, {4, 5}});
   CHECK(place(all, {"n1", "n2", "n3", "n4", "n5"}) == Nodes{{0}, {1, 2, 3}, {4}});
   CHECK(place(all, {"n1", "n2", "n3"}) == Nodes{{0}, {1}, {2}});
