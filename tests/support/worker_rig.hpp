@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,8 +22,9 @@ inline constexpr std::chrono::seconds k_rig_deadline{20};
 // The workers of one host, each a shell with this script.
 class WorkerRig {
  public:
-  explicit WorkerRig(int workers, std::vector<std::string> command)
-      : plan_(make_plan(workers, std::move(command))),
+  using Change = std::function<void(options::Options& options)>;
+  explicit WorkerRig(int workers, std::vector<std::string> command, const Change& change = {})
+      : plan_(make_plan(workers, std::move(command), change)),
         group(context_, plan_.node, snapshot_, [this](std::size_t worker, const ExitStatus& status) {
           ++calls;
           ended[worker] = status;
@@ -48,6 +50,7 @@ class WorkerRig {
   std::shared_ptr<const plan::LaunchPlan> plan() const {
     return std::make_shared<const plan::LaunchPlan>(plan_);
   }
+  boost::asio::io_context& context() { return context_; }
   std::size_t size() const { return plan_.planned.size(); }
   void start_all() {
     for (std::size_t i = 0; i < size(); ++i) group.start(i);
@@ -77,7 +80,7 @@ class WorkerRig {
   }
 
  private:
-  plan::LaunchPlan make_plan(int workers, std::vector<std::string> command) {
+  plan::LaunchPlan make_plan(int workers, std::vector<std::string> command, const Change& change) {
     snapshot_.host.name = "n1";
     snapshot_.environment = {{"PATH", "/usr/bin:/bin"}};
     options::Options options;
@@ -85,6 +88,7 @@ class WorkerRig {
     options.bind.mode = options::BindMode::none;
     options.no_python = true;
     options.command = std::move(command);
+    if (change) change(options);
     snapshot_.programs[options.command.front()] =
         os::capture_program(options.command.front(), "/usr/bin:/bin");
     return test::plan_node(snapshot_, options);

@@ -79,6 +79,7 @@ void ProgramsJob::begin(std::size_t program, TimePoint now) {
   state.again.reset();
   actions_.orders.push_back({Doing::start, static_cast<int>(program), state.attempt, 0});
   actions_.changed = true;
+  if (!gone_.empty()) note_ended(program, now);  // its nodes may have gone while it waited
 }
 
 ProgramsJob::Actions ProgramsJob::on_news(const NodeNews& news, TimePoint now) {

@@ -268,7 +268,8 @@ class ProgramNode {
   void look_at_children() {
     for (auto& [program, child] : children_) {
       if (const auto code = child.take_end())
-        tell({News::ended, rank_, static_cast<int>(program), child.attempt(), *code, child.read_report()});
+        tell({News::ended, rank_, static_cast<int>(program), child.attempt(), *code,
+              report_file_.empty() ? "" : child.read_report()});
       if (const auto ready = child.take_ready(os::now()))
         tell({*ready ? News::ready : News::not_ready, rank_, static_cast<int>(program), child.attempt(), 0});
     }
@@ -285,7 +286,10 @@ class ProgramNode {
   }
 
   void hear(const NodeNews& news) {
-    if (!news.report.empty()) reports_[static_cast<std::size_t>(news.program)] = news.report;
+    if (!news.report.empty()) {
+      reports_[static_cast<std::size_t>(news.program)] = news.report;
+      store_.set(numbered("news", next_news_), "");  // a server may end thousands of times
+    }
     carry_out(job_->on_news(news, os::now()));
   }
 

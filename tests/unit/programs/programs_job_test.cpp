@@ -229,6 +229,17 @@ TEST_CASE("a program all of whose nodes are gone cannot start again, and is the 
   CHECK(rig.ended(1, 0, 143) == end(k_exit_own_failure));
 }
 
+TEST_CASE("a program whose node has gone before its start fails at once") {
+  Rig rig;
+  rig.programs[0].on_exit = OnExit::fail;
+  rig.nodes = {{1}, {0}};
+  rig.begin();
+  CHECK(rig.gone(1).empty());
+  const std::vector<Order> orders = rig.ready(0, 1);
+  CHECK(orders == std::vector<Order>{{Doing::start, 0, 0, 0}, {Doing::stop, 1, 0, 0}});
+  CHECK(rig.ended(0, 1, 143) == end(k_exit_own_failure));
+}
+
 TEST_CASE("a job whose programs have all ended ends") {
   Rig rig;
   rig.programs = {program("a", OnExit::fail), program("b", OnExit::ignore)};
