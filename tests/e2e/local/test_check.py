@@ -402,6 +402,7 @@ def test_a_node_whose_disk_hangs_is_left_before_a_restart(hosts, key, directory)
     (directory / "other").rename(logs)  # the new folder hangs on b alone
     (directory / "fail").touch()
     wait_for_files(directory, "1.*", 2)
+    wait_until("both have written", lambda: all(path.read_text() for path in directory.glob("1.*")))
     assert [(directory / f"1.{rank}").read_text() for rank in range(2)] == ["0 on a\n", "1 on c\n"]
     (directory / "end").touch()
     first, third = agents[0].wait(), agents[2].wait()

@@ -104,9 +104,20 @@ def freezer() -> Iterator[Path]:
 
 
 def freeze(group: Path, pid: int) -> None:
+    """A shell that waits in vfork() for its frozen child never freezes: both are let go, and frozen again."""
+    state = group / "freezer.state"
     (group / "cgroup.procs").write_text(str(pid))
-    (group / "freezer.state").write_text("FROZEN")
-    wait_until("it is frozen", lambda: (group / "freezer.state").read_text() == "FROZEN\n")
+
+    def is_frozen() -> bool:
+        state.write_text("FROZEN")
+        for _ in range(25):
+            if state.read_text() == "FROZEN\n":
+                return True
+            time.sleep(0.02)
+        state.write_text("THAWED")
+        return False
+
+    wait_until("it is frozen", is_frozen)
 
 
 def test_a_worker_in_uninterruptible_sleep_is_told_with_its_wait_channel_and_does_not_keep_the_job(machine, freezer):

@@ -137,7 +137,7 @@ while [ ! -e {directory}/end ]; do sleep 0.1; done'
     tree.kill_all("n4", silently=False)
     try:
         assert at(1) == ["n1", "n3", "n2", "n6"]
-        assert "n6 replaces n4" in (directory / "output").read_text()
+        wait_until("it is told", lambda: "n6 replaces n4" in (directory / "output").read_text())
     finally:
         (directory / "end").touch()
         tree.restore("n4")  # and ends the job, of which Slurm waits for n4

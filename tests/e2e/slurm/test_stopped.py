@@ -13,8 +13,9 @@ def test_the_others_do_not_wait_for_ever_for_a_stopped_ddprun(cluster, directory
     result = cluster.run("srun", "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "-N3", "--ntasks-per-node=1", "ddprun", "--nnodes",
                          "2:3", "--host-timeout", "7", "--no-python", "sh", "-c", PROGRAM.format(directory))
     said = result.stderr
+    # Its reaper says so after 30 s, unless it is killed before that on a busy machine.
     assert re.search(r"^ddprun: ddprun on n3 \(pid \d+\) has been stopped \(state T\) for 3\d s\n"
-                     r"hint: `kill -CONT \d+` on n3 continues it$", said, re.M), str(result)
+                     r"hint: `kill -CONT \d+` on n3 continues it$|killing ddprun on n3 \(pid \d+\), which does not run", said, re.M), str(result)
     assert re.search(r"^ddprun: ddprun on n3 \(rank 2\), pid \d+, has not answered for 3\d s$", said, re.M), str(result)
     assert re.search(r"^ddprun: lost n3 \(rank 2\): ddprun there has not answered for \d+ s; starting all workers again "
                      r"on 2 of 3 nodes$", said, re.M), str(result)
