@@ -92,3 +92,14 @@ TEST_CASE("a rank that exits while others run is reported after the time of --ex
   searched.rig.run_until([&] { return os::now() > ended + Milliseconds{400}; });
   CHECK(searched.told.size() == 1);
 }
+
+TEST_CASE("an exit is not reported once the attempt has ended") {
+  Searched searched(2, {"python3", "-c", "import time; time.sleep(600)"}, [](options::HangOptions& hang) {
+    hang.exit_barrier = sourced(Milliseconds{200}, "--exit-barrier-timeout");
+  });
+  searched.search.note_exit(1);
+  searched.search.end_attempt();
+  const TimePoint ended = os::now();
+  searched.rig.run_until([&] { return os::now() > ended + Milliseconds{400}; });
+  CHECK(searched.told.empty());
+}
