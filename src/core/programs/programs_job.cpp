@@ -53,6 +53,10 @@ ProgramsJob::Actions ProgramsJob::start(TimePoint now) {
   return take();
 }
 
+bool ProgramsJob::has_node(std::size_t program, int node) const {
+  return std::ranges::find(nodes_[program], node) != nodes_[program].end();
+}
+
 bool ProgramsJob::may_start(std::size_t program) const {
   const State& state = states_[program];
   return state.phase == Phase::waiting && !ending_ &&
@@ -115,10 +119,8 @@ ProgramsJob::Actions ProgramsJob::on_news(const NodeNews& news, TimePoint now) {
 void ProgramsJob::tell_lost(int node) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < programs_.size(); ++i) {
-    const bool runs = states_[i].phase == Phase::running || states_[i].phase == Phase::stopping;
-    const bool here = std::ranges::find(nodes_[i], node) != nodes_[i].end();
     const bool all_gone = std::ranges::all_of(nodes_[i], [&](int each) { return gone_.contains(each); });
-    if (runs && here && all_gone) names.push_back(name_of(programs_[i]));
+    if (states_[i].runs() && has_node(i, node) && all_gone) names.push_back(name_of(programs_[i]));
   }
   if (names.empty()) return;
   const std::string what = fmt::format("lost {}, on which {} ran: it gives no sign any more",
@@ -134,8 +136,7 @@ ProgramsJob::Actions ProgramsJob::on_stop() {
 // Looks whether the program has ended on all its nodes, and what follows.
 void ProgramsJob::note_ended(std::size_t program, TimePoint now) {
   State& state = states_[program];
-  if (state.phase != Phase::running && state.phase != Phase::stopping) return;
-  if (state.again) return;
+  if (!state.runs() || state.again) return;
   for (const int node : nodes_[program]) {
     if (!state.ended.contains(node) && !gone_.contains(node)) return;
   }
@@ -232,7 +233,7 @@ void ProgramsJob::stop_next() {
       state.again.reset();
       state.phase = Phase::over;
     }
-    runs |= state.phase == Phase::running || state.phase == Phase::stopping;
+    runs |= state.runs();
   }
   if (!runs) {
     over_ = true;
@@ -241,8 +242,7 @@ void ProgramsJob::stop_next() {
   }
   std::set<std::size_t> needed;
   for (const State& each : states_) {
-    if (each.phase == Phase::running || each.phase == Phase::stopping)
-      needed.insert(each.needs.begin(), each.needs.end());
+    if (each.runs()) needed.insert(each.needs.begin(), each.needs.end());
   }
   for (std::size_t i = 0; i < programs_.size(); ++i) {
     if (states_[i].phase != Phase::running || needed.contains(states_[i].group)) continue;
@@ -325,9 +325,9 @@ std::optional<TimePoint> ProgramsJob::deadline() const {
 bool ProgramsJob::is_awaited(int node) const {
   for (std::size_t i = 0; i < programs_.size(); ++i) {
     const State& state = states_[i];
-    const bool runs = state.phase == Phase::running || state.phase == Phase::stopping;
-    const bool here = std::ranges::find(nodes_[i], node) != nodes_[i].end();
-    if (runs && here && !state.again && !state.ended.empty() && !state.ended.contains(node)) return true;
+    if (state.runs() && has_node(i, node) && !state.again && !state.ended.empty() &&
+        !state.ended.contains(node))
+      return true;
   }
   return false;
 }

@@ -95,15 +95,16 @@ class ProgramsJob {
   const std::vector<std::string>& hosts() const { return hosts_; }
   const Program& program(std::size_t number) const { return programs_[number]; }
   const std::vector<int>& nodes_of(std::size_t program) const { return nodes_[program]; }
-  std::optional<int> code_of(std::size_t program) const {
-    return states_[program].code;
-  }                                                              // code of its last end
+  // Returns the exit code of its last end; nullopt: it has not ended.
+  std::optional<int> code_of(std::size_t program) const { return states_[program].code; }
   const std::vector<ProgramEnd>& ends() const { return ends_; }  // in their order; the first, and the latest
   const std::string& why() const { return why_; }  // reason for the end of the job; may be empty
 
  private:
   enum class Phase { waiting, running, stopping, over };
   struct State {
+    bool runs() const { return phase == Phase::running || phase == Phase::stopping; }
+
     Phase phase = Phase::waiting;
     std::size_t group = 0;           // number of its program: replicas of one have the same
     std::vector<std::size_t> needs;  // groups that are ready before it starts (--after)
@@ -117,6 +118,7 @@ class ProgramsJob {
     std::optional<int> code;         // code of the last end
   };
 
+  bool has_node(std::size_t program, int node) const;
   bool may_start(std::size_t program) const;
   void set_ready(State& state, bool ready);
   std::vector<std::optional<std::size_t>> find_slowest() const;

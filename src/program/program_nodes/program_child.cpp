@@ -34,6 +34,14 @@ constexpr Milliseconds k_ready_look{100};   // time between looks whether it is 
 constexpr Milliseconds k_ready_again{500};  // time between looks whether it still is
 constexpr int k_most_looks_in_vain = 3;
 
+// Returns the value of an option of the program, "--report="; nullopt: it does not have it.
+std::optional<std::string> find_option(const Program& program, std::string_view option) {
+  const auto end = std::ranges::find(program.words, "--");  // the script and its arguments follow
+  const auto found = std::find_if(program.words.begin(), end,
+                                  [&](const std::string& word) { return word.starts_with(option); });
+  return found == end ? std::nullopt : std::optional(found->substr(option.size()));
+}
+
 std::string own_report(const ProgramPlace& place) { return place.folder + "/report.json"; }
 
 }  // namespace
@@ -81,18 +89,14 @@ std::string own_program(const facts::Environment& environment) {
 }
 
 std::vector<std::string> make_arguments(const Program& program, const ProgramPlace& place) {
-  const auto end = std::ranges::find(program.words, "--");  // the script and its arguments follow
-  const auto has = [&](const char* option) {
-    return std::any_of(program.words.begin(), end,
-                       [&](const std::string& word) { return word.starts_with(option); });
-  };
+  const auto end = std::ranges::find(program.words, "--");
   const auto count = static_cast<int>(place.hosts.size());
   std::vector<std::string> arguments{"ddprun", "--rdzv-id=" + program.name,
                                      std::string(k_report) + own_report(place)};
-  if (!has("--nnodes=")) arguments.push_back(fmt::format("--nnodes={}", count));
+  if (!find_option(program, "--nnodes=")) arguments.push_back(fmt::format("--nnodes={}", count));
   arguments.insert(arguments.end(), program.words.begin(), end);
   if (count < program.nodes && program.replica < 0) {
-    const bool spares = has("--spares=");
+    const bool spares = find_option(program, "--spares=").has_value();
     arguments.push_back(spares ? fmt::format("--nnodes={}", count)
                                : fmt::format("--nnodes={}:{}", program.least, count));
     if (spares) arguments.push_back(fmt::format("--spares={}", count - program.least));
@@ -133,10 +137,7 @@ std::optional<int> ProgramChild::take_end() {
 }
 
 std::string ProgramChild::read_report() const {
-  const auto end = std::ranges::find(program_.words, "--");
-  const auto named = std::find_if(program_.words.begin(), end,
-                                  [](const std::string& word) { return word.starts_with(k_report); });
-  const std::string path = named == end ? own_report(place_) : named->substr(k_report.size());
+  const std::string path = find_option(program_, k_report).value_or(own_report(place_));
   return os::try_read_file(path, k_longest_report).value_or("");
 }
 

@@ -464,8 +464,8 @@ void Coordinator::lose(AgentIndex agent, const std::string& sentence, TimePoint 
     return;
   }
   if (settings_.independent && state_ == State::running && agent != settings_.own) {
-    at(agent).succeeded =
-        true;  // expects nothing more of it; the programs there say what that means for them
+    // Expects nothing more of it; the programs there say what that means for them.
+    at(agent).succeeded = true;
     if (all_succeeded()) finish({});
     return;
   }

@@ -10,7 +10,8 @@
 #include "catch.hpp"
 #include "os/clock.hpp"
 #include "os/files/temp_dir.hpp"
-#include "worker_rig.hpp"
+#include "plan_node.hpp"
+#include "run_until.hpp"
 
 using namespace ddprun;
 using namespace ddprun::agent;
@@ -58,13 +59,8 @@ class Job {
     watch_->begin();
   }
   template <class Done>
-  bool runs_until(const Done& done, std::chrono::milliseconds limit = k_rig_deadline) {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    while (!done() && std::chrono::steady_clock::now() < deadline) {
-      context_.restart();
-      context_.run_one_for(Milliseconds{10});
-    }
-    return done();
+  bool runs_until(const Done& done, std::chrono::milliseconds limit = k_run_limit) {
+    return testing::runs_until(context_, done, limit);
   }
   bool was_asked() const { return std::ifstream(asked_file()).good(); }
   JobEndWatch& watch() { return *watch_; }

@@ -8,7 +8,8 @@
 #include "catch.hpp"
 #include "os/files/temp_dir.hpp"
 #include "os/read_file.hpp"
-#include "worker_rig.hpp"
+#include "plan_node.hpp"
+#include "run_until.hpp"
 
 using namespace ddprun;
 using namespace ddprun::agent;
@@ -38,12 +39,7 @@ struct Staging {
     return std::any_of(begin(all), end(all), [](const auto& entry) { return entry.is_regular_file(); });
   }
   void run_until_settled() {
-    const auto deadline = std::chrono::steady_clock::now() + k_rig_deadline;
-    while (settled == 0) {
-      REQUIRE(std::chrono::steady_clock::now() < deadline);
-      context.restart();
-      context.run_one_for(Milliseconds{10});
-    }
+    REQUIRE(runs_until(context, [this] { return settled > 0; }));
   }
 
   os::TempDir folder{std::optional<std::string>{}};

@@ -9,6 +9,7 @@
 
 #include "catch.hpp"
 #include "os/process/process_table.hpp"
+#include "run_until.hpp"
 
 using namespace ddprun;
 using namespace ddprun::event_loop;
@@ -17,22 +18,18 @@ using lifecycle::SignalWay;
 
 namespace {
 
-constexpr std::chrono::seconds k_deadline{20};
-
 struct Watched {
   explicit Watched(const std::vector<int>& signals) : watch(context, signals, os::ChildGroup::own_group) {
     watch.start({[this](const os::SignalEvent& event) { came.push_back(event.number); },
                  [this](const SignalLedger::Verdict& verdict) { verdicts.push_back(verdict); },
                  [this] { ++done; }});
   }
-  template <class Done>
-  void run_until(const Done& is_done) {
-    const auto deadline = std::chrono::steady_clock::now() + k_deadline;
-    while (!is_done()) {
-      REQUIRE(std::chrono::steady_clock::now() < deadline);
-      context.restart();
-      context.run_one_for(Milliseconds{10});
-    }
+  SignalLedger::Verdict judge(bool maybe_tree) {
+    watch.judge(SIGTERM, SignalWay::own, maybe_tree);
+    CHECK(verdicts.empty());  // it follows, and does not come before that returns
+    REQUIRE(testing::runs_until(context, [this] { return !verdicts.empty(); }));
+    CHECK(verdicts.size() == 1);
+    return verdicts.front();
   }
   static int canary() {
     for (const os::ProcessEntry& process : os::capture_processes()) {
@@ -55,7 +52,7 @@ TEST_CASE("a signal to this process is told in the event loop, and the round clo
   Watched watched({SIGUSR1, SIGUSR2});
   ::kill(::getpid(), SIGUSR1);
   ::kill(::getpid(), SIGUSR2);
-  watched.run_until([&] { return watched.done > 0; });
+  REQUIRE(testing::runs_until(watched.context, [&] { return watched.done > 0; }));
   CHECK(watched.came == std::vector<int>{SIGUSR1, SIGUSR2});
   CHECK(watched.done == 1);
   CHECK(watched.verdicts.empty());
@@ -64,10 +61,7 @@ TEST_CASE("a signal to this process is told in the event loop, and the round clo
 TEST_CASE("a verdict follows the question and does not come before it returns") {
   Watched watched({SIGUSR1});
   watched.watch.note_worker();
-  watched.watch.judge(SIGTERM, SignalWay::own, /*maybe_tree=*/false);
-  CHECK(watched.verdicts.empty());
-  watched.run_until([&] { return !watched.verdicts.empty(); });
-  CHECK(watched.verdicts == std::vector<SignalLedger::Verdict>{{SIGTERM, true, false}});
+  CHECK(watched.judge(/*maybe_tree=*/false) == SignalLedger::Verdict{SIGTERM, true, false});
 }
 
 TEST_CASE("a signal that the canary has got too was sent to all, and is not passed on") {
@@ -76,9 +70,7 @@ TEST_CASE("a signal that the canary has got too was sent to all, and is not pass
   REQUIRE(canary > 0);
   std::this_thread::sleep_for(SignalLedger::Times{}.start_lag + Milliseconds{50});
   ::kill(canary, SIGTERM);
-  watched.watch.judge(SIGTERM, SignalWay::own, /*maybe_tree=*/true);
-  watched.run_until([&] { return !watched.verdicts.empty(); });
-  CHECK(watched.verdicts == std::vector<SignalLedger::Verdict>{{SIGTERM, false, true}});
+  CHECK(watched.judge(/*maybe_tree=*/true) == SignalLedger::Verdict{SIGTERM, false, true});
 }
 
 TEST_CASE("without its canary a signal is passed on") {
@@ -86,9 +78,7 @@ TEST_CASE("without its canary a signal is passed on") {
   const int canary = Watched::canary();
   REQUIRE(canary > 0);
   ::kill(canary, SIGKILL);
-  watched.watch.judge(SIGTERM, SignalWay::own, /*maybe_tree=*/true);
-  watched.run_until([&] { return !watched.verdicts.empty(); });
-  CHECK(watched.verdicts.front().pass_on);
+  CHECK(watched.judge(/*maybe_tree=*/true).pass_on);
 }
 
 TEST_CASE("a watch that has been left calls nothing, and its signals stay blocked") {
