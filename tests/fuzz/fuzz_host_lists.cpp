@@ -5,7 +5,6 @@
 #include "allocation/asked_tasks.hpp"
 #include "allocation/detection/started.hpp"
 #include "allocation/hostlist.hpp"
-#include "allocation/node_file.hpp"
 #include "promise.hpp"
 
 using namespace ddprun;

@@ -1,11 +1,8 @@
 // Small text files of the kernel, drivers, PBS and Python, in which others choose names: a value or nothing.
 #include "check/xid.hpp"
-#include "facts/gpu_text.hpp"
-#include "facts/memory_text.hpp"
+#include "facts/lined_json.hpp"
 #include "facts/proc_text.hpp"
 #include "facts/program.hpp"
-#include "facts/python_facts.hpp"
-#include "facts/site_folders.hpp"
 #include "facts/topology.hpp"
 #include "promise.hpp"
 

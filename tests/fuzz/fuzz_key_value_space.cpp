@@ -2,7 +2,7 @@
 // that chooses the request), what a key-value space ends with, the place in it, and a rendezvous file.
 #include "facts/pmi_conversation.hpp"
 #include "promise.hpp"
-#include "rendezvous/coordinator_place.hpp"
+#include "rendezvous/coordinator_address.hpp"
 
 using namespace ddprun;
 using fuzz::require;

@@ -9,8 +9,8 @@
 
 #include "output/copy_folder.hpp"
 #include "output/line_folder.hpp"
+#include "output/line_limits.hpp"
 #include "output/line_merger.hpp"
-#include "output/line_tail.hpp"
 #include "promise.hpp"
 #include "report/known_failures.hpp"
 #include "report/report.hpp"

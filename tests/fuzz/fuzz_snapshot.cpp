@@ -1,5 +1,5 @@
 // Whatever the file says, only ddprun::Error comes out, and what is accepted survives being written again.
-#include "facts/byte_text.hpp"
+#include "facts/json_reader.hpp"
 #include "facts/secrets.hpp"
 #include "facts/snapshot.hpp"
 #include "promise.hpp"

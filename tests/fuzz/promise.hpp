@@ -26,7 +26,7 @@ inline void require_printable(std::string_view text) {
   for (const std::string& line : split(text, '\n')) require(printable(line, line.size()) == line);
 }
 
-// Nothing but an Error leaves it. What that quotes is made printable where it is shown (console/log.hpp).
+// Nothing but an Error leaves it. What that quotes is made printable where it is shown (console/console.hpp).
 template <class Act>
 void try_to(const Act& act) {
   try {

@@ -84,7 +84,7 @@ void Agent::note_link_closed() {
   world_.clock().after(Microseconds{1000}, [this] { kill_if_forsaken(); });
 }
 
-// Its reaper does (os/process/held_parent.hpp).
+// Its reaper does (os/process/reaper.hpp).
 void Agent::kill_if_forsaken() {
   if (!alive_ || !held()) return;
   const bool forsaken = coordinator_ ? coordinator_->is_forsaken() : member_ && member_->is_forsaken();

@@ -18,7 +18,7 @@
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/membership/member_join.hpp"
-#include "rendezvous/membership/next_coordinator.hpp"
+#include "rendezvous/membership/member_session.hpp"
 
 namespace ddprun::simulation {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
-#include "checkpoint/held.hpp"
+#include "checkpoint/manifest.hpp"
 
 namespace ddprun::simulation {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "clock.hpp"
-#include "rendezvous/connection_end.hpp"
+#include "rendezvous/host_limits.hpp"
 
 namespace ddprun::simulation {
 

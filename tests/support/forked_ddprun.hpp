@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::testing {
 

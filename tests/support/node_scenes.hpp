@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "facts/snapshot.hpp"
-#include "plan/launch_plan.hpp"
+#include "plan/finalise.hpp"
 #include "random_seed.hpp"  // of random_scene
 
 namespace ddprun::test {

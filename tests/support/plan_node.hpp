@@ -5,7 +5,6 @@
 
 #include "allocation/detection/detect.hpp"
 #include "plan/finalise.hpp"
-#include "plan/launch_plan.hpp"
 #include "plan/propose.hpp"
 #include "selflaunch/remote_launcher.hpp"
 

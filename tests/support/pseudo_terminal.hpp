@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/process/child.hpp"
 
 namespace ddprun::testing {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "os/find_program.hpp"
+#include "os/path_walk.hpp"
 #include "plan_node.hpp"
 #include "processes.hpp"
 #include "workers/worker_group.hpp"

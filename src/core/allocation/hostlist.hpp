@@ -1,9 +1,4 @@
-// Lists of hosts and of numbers as Slurm and other schedulers write them: "n[1-3,07-09],login1" and back.
-//
-// Promises the same names in the same order as libslurm's parser (src/common/hostlist.c), which
-// tests/process/system/os/libraries/slurm_api_test.cpp checks, and takes text after a bracket as Slurm does
-// since 23.11. Stricter than libslurm in one point: what it repairs silently ("n[1-3", "n[1-]", "n]") is an
-// error here.
+// Lists of hosts and numbers as schedulers write them ("n[1-3,07-09],login1"), and files of hosts.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +8,13 @@
 #include <vector>
 
 namespace ddprun::allocation {
+
+// Lists of hosts and of numbers as Slurm and other schedulers write them: "n[1-3,07-09],login1" and back.
+//
+// Promises the same names in the same order as libslurm's parser (src/common/hostlist.c), which
+// tests/process/system/os/libraries/slurm_api_test.cpp checks, and takes text after a bracket as Slurm does
+// since 23.11. Stricter than libslurm in one point: what it repairs silently ("n[1-3", "n[1-]", "n]") is an
+// error here.
 
 // The number lists in Slurm's variables.
 
@@ -53,5 +55,17 @@ std::size_t count_hostlist(std::string_view text, const std::string& variable);
 // Returns the shortest list that expands to the same names in the same order; leading zeros that all names of
 // a group share stay outside the bracket: "nid00[12-14],login1".
 std::string compress_hostlist(const std::vector<std::string>& hosts);
+
+// Files with one host a line, a line for each slot: PBS_NODEFILE, LSB_DJOB_HOSTFILE.
+
+inline constexpr std::size_t k_node_file_limit = 1 << 20;  // bytes
+
+struct NodeFile {
+  std::vector<std::string> hosts;  // each once, by first appearance; compared as same_host does
+  std::vector<int> slots;          // lines of each
+};
+
+// Throws Error naming the file and the line for anything but host names, and for a file without any.
+NodeFile parse_node_file(const std::string& contents, const std::string& path);
 
 }  // namespace ddprun::allocation

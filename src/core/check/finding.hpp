@@ -1,4 +1,4 @@
-// Findings of a check, for people and programs.
+// Findings of a check, for people and programs, and the result of one rank for --check=deep.
 #pragma once
 
 #include <cstdint>
@@ -62,5 +62,23 @@ std::vector<std::string> known_variables();
 // Returns the ranks of which a connection fails, or looks slow beside the others: worth a second measurement,
 // alone, before it is reported.
 std::vector<int> doubtful_connections(const std::vector<HostRecord>& records);
+
+// Result of one rank's measurement with torch (--check=deep).
+
+struct DeepResult {
+  int rank = 0;
+  std::string host;
+  std::string device;         // "NVIDIA H100 80GB HBM3", "CPU"
+  std::string backend;        // "nccl", "gloo"; empty: there is one rank only
+  double matmul = 0;          // operations per second; 0: no GPU
+  std::vector<double> sizes;  // bytes that were reduced over all ranks
+  std::vector<double> rates;  // for each of them: bus bandwidth in bytes per second, as nccl-tests count it
+  std::string error;          // the first line of what went wrong; empty: nothing
+};
+
+// Adds findings for ranks that failed, and GPUs that compute much slower than the others.
+void judge_deep(const std::vector<DeepResult>& results, std::vector<Finding>& findings);
+// Returns lines for people: bandwidth by size, and the speed of the GPUs. Empty if nothing was measured.
+std::string describe_deep(const std::vector<DeepResult>& results);
 
 }  // namespace ddprun::check

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "facts/memory_text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::check {
 

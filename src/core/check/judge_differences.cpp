@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "check/finding.hpp"
 #include "check/xid.hpp"
-#include "facts/memory_text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::check {
 

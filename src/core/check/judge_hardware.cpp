@@ -4,7 +4,7 @@
 
 #include "base/text.hpp"
 #include "check/finding.hpp"
-#include "facts/memory_text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::check {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/json_text.hpp"
-#include "check/deep_result.hpp"
+#include "check/finding.hpp"
 #include "check/gpu_release.hpp"
 #include "check/host_record.hpp"
 

@@ -10,7 +10,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "check/record_fields.hpp"
-#include "facts/memory_text.hpp"
+#include "facts/proc_text.hpp"
 #include "render/text_table.hpp"
 
 namespace ddprun::check {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/duration.hpp"
-#include "check/deep_result.hpp"
 #include "check/finding.hpp"
 
 namespace ddprun::check {

@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "base/ids.hpp"
-#include "checkpoint/held.hpp"
 #include "checkpoint/manifest.hpp"
 
 namespace ddprun::checkpoint {

@@ -1,16 +1,16 @@
-// JSON that people write: an iterator counts the lines while the parser reads, and each key's line is kept.
-
 #include "facts/lined_json.hpp"
 
 #include <fmt/format.h>
+
 #include <set>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "facts/site_folders.hpp"
 
 namespace ddprun::facts {
+
+// JSON that people write: an iterator counts the lines while the parser reads, and each key's line is kept.
 
 namespace {
 
@@ -169,6 +169,45 @@ std::vector<OptionText> parse_config(const std::string& text, const std::string&
   const LinedJson source =
       read_lined_json(text, "the configuration " + printable(file), k_config_hint, k_config_limit);
   return read_option_texts(source, source.json, file);
+}
+
+std::vector<std::string> site_folders(const Environment& environment) {
+  const auto value_of = [&](const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+  };
+  std::vector<std::string> folders;
+  // The XDG base directory specification: a relative path there is to be ignored.
+  if (const std::string config = value_of("XDG_CONFIG_HOME"); config.starts_with('/')) {
+    folders.push_back(config + "/ddprun/sites.d");
+  } else if (const std::string home = value_of("HOME"); home.starts_with('/')) {
+    folders.push_back(home + "/.config/ddprun/sites.d");
+  }
+  folders.push_back("/etc/ddprun/sites.d");
+  return folders;
+}
+
+namespace {
+
+constexpr std::string_view k_home = "PBS_HOME=";
+
+}  // namespace
+
+std::string find_pbs_configuration(const Environment& environment) {
+  const bool told = !variable_or_empty(environment, "PBS_NODEFILE").empty() ||
+                    !variable_or_empty(environment, "PBS_HOME").empty();
+  if (told || variable_or_empty(environment, "PBS_JOBID").empty()) return {};
+  const std::string named = variable_or_empty(environment, "PBS_CONF_FILE");
+  return named.empty() ? "/etc/pbs.conf" : named;
+}
+
+Environment with_pbs_home(Environment environment, const std::string& configuration) {
+  if (!variable_or_empty(environment, "PBS_HOME").empty()) return environment;
+  for (const std::string& line : split(configuration, '\n')) {
+    const std::string_view text = trim(line);
+    if (text.starts_with(k_home)) environment["PBS_HOME"] = trim(text.substr(k_home.size()));
+  }
+  return environment;
 }
 
 }  // namespace ddprun::facts

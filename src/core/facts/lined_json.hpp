@@ -1,5 +1,4 @@
-// One JSON object that people write, read strictly, with the line of every key for complaints.
-// It is a site's profile, or a configuration.
+// Files that people and sites write: their folders, and strict reading of one JSON object.
 #pragma once
 
 #include <map>
@@ -8,8 +7,12 @@
 #include <vector>
 
 #include "facts/program.hpp"
+#include "facts/snapshot.hpp"
 
 namespace ddprun::facts {
+
+// One JSON object that people write, read strictly, with the line of every key for complaints.
+// It is a site's profile, or a configuration.
 
 // Options in a file: a configuration, or "options" of a site's profile.
 // The command line knows which options there are.
@@ -50,5 +53,24 @@ LinedJson read_lined_json(const std::string& text, std::string subject, std::str
 // truth value.
 std::vector<OptionText> read_option_texts(const LinedJson& source, const LinedJson::Json& object,
                                           const std::string& file);
+
+// Folders of site descriptions and of PBS' configuration, from the environment.
+
+// Folder of PBS' files on this host, for jobs whose tasks are not passed the path.
+
+// Returns the file that names PBS_HOME: PBS_CONF_FILE or /etc/pbs.conf (pbs.conf(8)). Empty if nothing
+// depends on it: outside a job, and if a variable has it.
+std::string find_pbs_configuration(const Environment& environment);
+
+// Adds PBS_HOME as the configuration's text has it, unless the environment has one.
+Environment with_pbs_home(Environment environment, const std::string& configuration);
+
+// A longer description is refused, and so are more of them in one folder.
+inline constexpr std::size_t k_site_file_limit = 64 << 10;
+inline constexpr std::size_t k_site_files_limit = 64;
+
+// Returns the user's folder ($XDG_CONFIG_HOME/ddprun/sites.d, default ~/.config/ddprun/sites.d; none without
+// a home), then /etc/ddprun/sites.d. Files that end in .json are read.
+std::vector<std::string> site_folders(const Environment& environment);
 
 }  // namespace ddprun::facts

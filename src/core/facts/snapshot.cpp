@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "facts/byte_text.hpp"
 #include "facts/json_reader.hpp"
 #include "facts/proc_text.hpp"
 #include "facts/topology.hpp"

@@ -40,7 +40,7 @@
 #include <vector>
 
 #include "base/duration.hpp"
-#include "options/restart_options.hpp"
+#include "options/fault_options.hpp"
 #include "report/outcome.hpp"
 
 namespace ddprun::lifecycle {

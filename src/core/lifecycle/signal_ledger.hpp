@@ -4,7 +4,7 @@
 // the coordinator. And who sends it to this process may send it to every process below it too: slurmstepd
 // with proctrack/linuxproc and systemd do, mpiexec, kill and slurmstepd with proctrack/cgroup do not, and
 // `scancel --batch` does not although the sender is the same. So the sender does not tell. What tells is a
-// process that sits where the workers sit and only notes what it gets (os/process/signal_canary.hpp):
+// process that sits where the workers sit and only notes what it gets (os/process/helper_child.hpp):
 //
 //   own signal   waits for the canary: `canary_wait`, or `tree_wait` if it was sent by a process above this
 //                one, which on a busy machine needs that long from the first process of a tree to the last.

@@ -10,21 +10,61 @@
 #include <vector>
 
 #include "allocation/allocation.hpp"
-#include "allocation/place_options.hpp"
+#include "allocation/manual.hpp"
 #include "base/duration.hpp"
 #include "base/sourced.hpp"
 #include "facts/snapshot.hpp"
 #include "options/bind_choice.hpp"
-#include "options/check_options.hpp"
 #include "options/container.hpp"
-#include "options/hang_options.hpp"
+#include "options/fault_options.hpp"
 #include "options/program_options.hpp"
-#include "options/restart_options.hpp"
-#include "options/stage_options.hpp"
-#include "options/store_options.hpp"
 #include "output/output_options.hpp"
 
 namespace ddprun::options {
+
+// Options for the store: who may use it (--store-access) and the relays before it.
+
+// --store: whether the workers of each host reach the store through a relay on it.
+struct StoreTree {
+  enum class Form : std::uint8_t { automatic, flat, tree };
+  Form form = Form::automatic;
+  int fan_out = 32;  // relays that one serves, and the store itself; 2 .. k_max_fan_out
+};
+
+inline constexpr int k_max_fan_out = 1024;
+// Number of workers from which relays are the default: with fewer one store is as fast (scripts/bench/scale).
+inline constexpr int k_workers_for_tree = 512;
+
+// Reports whether relays are used in a job that is expected to have so many workers.
+inline bool wants_tree(const StoreTree& tree, int workers) {
+  if (tree.form != StoreTree::Form::automatic) return tree.form == StoreTree::Form::tree;
+  return workers >= k_workers_for_tree;
+}
+
+// --store-access: processes of the job's user, or all on its hosts.
+enum class StoreAccess { user, host };
+
+// Options for files on the nodes: paths that are copied before the start (--stage), checkpoints in memory.
+
+// Options for checkpoints that are kept in the nodes' memory (--checkpoint-memory).
+
+inline constexpr Milliseconds k_shortest_flush_pause{1'000};
+inline constexpr const char* k_checkpoint_folder = "/dev/shm";
+
+struct CheckpointOptions {
+  std::optional<Sourced<std::uint64_t>> memory;  // bytes on a node; nullopt: no checkpoints are kept
+  std::string folder = k_checkpoint_folder;      // --checkpoint-folder: on each node
+  std::uint64_t rate = 0;                        // --checkpoint-rate: bytes a second of copying; 0: no limit
+  std::string flush;                        // --checkpoint-flush: a folder that all nodes share; empty: none
+  std::optional<Milliseconds> flush_every;  // nullopt: at the end of the job only
+  bool keep = false;                        // --checkpoint-keep: memory stays for a requeued job
+};
+
+struct StageOptions {
+  std::vector<std::string> paths;  // paths as given, in their order
+  std::string to;                  // --stage-to: a folder of each host; empty: TMPDIR, else /dev/shm
+  bool keep = false;               // --stage-keep: for the next job
+};
 
 enum class WorkersKind { unset, number, auto_count, gpu, cpu, xpu };  // --nproc-per-node
 

@@ -8,7 +8,7 @@
 #include "allocation/allocation.hpp"
 #include "facts/snapshot.hpp"
 #include "options/options.hpp"
-#include "plan/launch_plan.hpp"
+#include "plan/finalise.hpp"
 #include "plan/node_proposal.hpp"
 
 namespace ddprun::plan {

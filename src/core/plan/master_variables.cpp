@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "allocation/manual.hpp"
-#include "allocation/places/preset_variables.hpp"
+#include "allocation/places/places.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 

@@ -1,6 +1,6 @@
 // Offer of this ddprun, from its own host and environment alone.
 // Made once, before it meets the others; what it does follows when it knows its share of the world
-// (plan/launch_plan.hpp).
+// (plan/finalise.hpp).
 #pragma once
 
 #include <optional>

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "staging/manifest.hpp"
-#include "staging/place.hpp"
+#include "staging/rewrite.hpp"
 
 namespace ddprun::plan {
 

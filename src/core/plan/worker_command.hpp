@@ -9,7 +9,7 @@
 #include "base/ids.hpp"
 #include "facts/snapshot.hpp"
 #include "options/options.hpp"
-#include "plan/launch_plan.hpp"
+#include "plan/finalise.hpp"
 
 namespace ddprun::plan {
 

@@ -8,7 +8,7 @@
 
 #include "allocation/asked_tasks.hpp"
 #include "allocation/detection/started.hpp"
-#include "allocation/places/preset_variables.hpp"
+#include "allocation/places/places.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "placement/placement_parts.hpp"

@@ -9,7 +9,7 @@
 #include "allocation/detection/started.hpp"
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
-#include "output/routes.hpp"
+#include "output/output_options.hpp"
 #include "placement/nearest_nic.hpp"
 #include "plan/worker_command.hpp"
 #include "plan/worker_count.hpp"

@@ -7,7 +7,7 @@
 
 #include "base/duration.hpp"
 #include "facts/snapshot.hpp"
-#include "plan/launch_plan.hpp"
+#include "plan/finalise.hpp"
 #include "plan/node_proposal.hpp"
 
 namespace ddprun::plan {

@@ -9,7 +9,7 @@
 #include "allocation/network_place.hpp"
 #include "base/duration.hpp"
 #include "base/ids.hpp"
-#include "facts/python_facts.hpp"
+#include "facts/program.hpp"
 #include "plan/node_proposal.hpp"
 
 namespace ddprun::plan {

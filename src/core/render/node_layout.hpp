@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "facts/snapshot.hpp"
-#include "plan/launch_plan.hpp"
+#include "plan/finalise.hpp"
 
 namespace ddprun::render {
 

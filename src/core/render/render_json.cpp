@@ -9,13 +9,12 @@
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
 #include "plan/finalise.hpp"
-#include "plan/node_count.hpp"
-#include "plan/output_plan.hpp"
+#include "plan/launch_nodes.hpp"
 #include "plan/worker_env.hpp"
 #include "plan/world_plan.hpp"
 #include "render/node_words.hpp"
 #include "render/render_plan.hpp"
-#include "render/render_time_limit.hpp"
+#include "render/render_remote_launch.hpp"
 #include "version_number.hpp"
 
 namespace ddprun::render {

@@ -14,7 +14,7 @@
 
 #include "base/duration.hpp"
 #include "base/ids.hpp"
-#include "options/store_options.hpp"
+#include "options/options.hpp"
 
 namespace ddprun::rendezvous {
 

@@ -9,7 +9,7 @@
 #include "base/json_text.hpp"
 #include "plan/node_proposal.hpp"
 #include "profile/rank_profile.hpp"
-#include "rendezvous/coordinator_place.hpp"
+#include "rendezvous/coordinator_address.hpp"
 #include "rendezvous/message_fields.hpp"
 
 namespace ddprun::rendezvous {

@@ -9,7 +9,7 @@
 #include "base/duration.hpp"
 #include "base/ids.hpp"
 #include "options/options.hpp"
-#include "plan/node_count.hpp"
+#include "plan/launch_nodes.hpp"
 
 namespace ddprun::rendezvous {
 

@@ -1,3 +1,10 @@
+// Ends of connections between agents, and time limits for hosts that do not answer: when they are lost.
+#pragma once
+
+#include "base/duration.hpp"
+
+namespace ddprun::rendezvous {
+
 // Time limits for hosts that do not answer: when they are lost, and how long others wait for their workers.
 //
 // Let H be --host-timeout of a job that goes on without a host. The coordinator loses an agent after H
@@ -7,11 +14,6 @@
 // probe the other that often. Loss follows between the limit and lateness() more. Then the workers are
 // killed, which takes k_killing at most. From this follow the functions below; docs/decisions.md has the
 // argument.
-#pragma once
-
-#include "base/duration.hpp"
-
-namespace ddprun::rendezvous {
 
 // Time from SIGKILL to the end of all workers of an agent.
 inline constexpr Milliseconds k_killing{2000};
@@ -44,5 +46,14 @@ inline constexpr Milliseconds k_finding{1000};
 inline constexpr Milliseconds k_look{100};
 // Returns the time from the loss of a coordinator until no agent waits for the next one any more.
 Milliseconds longest_search(Milliseconds host_timeout);
+
+// End of a connection between two agents, as the other one sees it.
+
+enum class ConnectionEnd {
+  ended,    // closed by the kernel of a process that has ended: its reaper has killed its workers
+  broken,   // reset by a process that may live, and hears of this end: it kills its workers now
+  silent,   // its host has not answered for as long as a host may be silent, nor heard anything
+  hanging,  // its host answers, but ddprun there does not: its workers may run on
+};
 
 }  // namespace ddprun::rendezvous

@@ -5,7 +5,7 @@
 
 #include "base/text.hpp"
 #include "rendezvous/codec.hpp"
-#include "rendezvous/coordinator_place.hpp"
+#include "rendezvous/coordinator_address.hpp"
 
 namespace ddprun::rendezvous {
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "options/options.hpp"
 #include "plan/node_proposal.hpp"
 
 namespace ddprun::selflaunch {
@@ -73,5 +74,14 @@ void refuse_unstarted(const allocation::Allocation& allocation, const options::O
                       const facts::Snapshot& snapshot);
 // Returns the allocation, unless it is refused.
 allocation::Allocation detect_started(const facts::Snapshot& snapshot, const options::Options& options);
+
+// --launcher-args: options of the user's for the program that starts ddprun on the other hosts.
+
+inline constexpr const char* k_launcher_args_hint = "as in --launcher-args '--mpi=pmix --export=ALL,X=1'";
+
+// Returns the words for this remote launcher; no origin without the option. Throws UsageError for one that
+// ddprun sets itself, or that keeps agents from their task: it then says why.
+Sourced<std::vector<std::string>> read_launcher_args(const options::Options& options,
+                                                     const std::string& remote_launcher);
 
 }  // namespace ddprun::selflaunch

@@ -9,7 +9,6 @@
 #include "allocation/detection/left_over.hpp"
 #include "allocation/detection/started.hpp"
 #include "allocation/hostlist.hpp"
-#include "allocation/node_file.hpp"
 #include "allocation/variables.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"

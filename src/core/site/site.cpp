@@ -9,7 +9,6 @@
 #include "facts/lined_json.hpp"
 #include "facts/proc_text.hpp"
 #include "facts/secrets.hpp"
-#include "facts/site_folders.hpp"
 #include "site/expand_value.hpp"
 
 namespace ddprun::site {

@@ -1,3 +1,20 @@
+// Watch for ranks that the others wait for, over minutes, and the notice of one with its cause.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "options/fault_options.hpp"
+#include "slow/trace.hpp"
+#include "status/job_status.hpp"
+
+namespace ddprun::slow {
+
 // Watch for ranks that the others wait for, over minutes.
 // A state machine that calls nothing: its input is what the agents send of their ranks' collectives.
 //
@@ -7,19 +24,6 @@
 // least: a disturbance of one minute is over before its notice would be read. It is told once, and again
 // only after it was at half of the share. What is entered in the first tenth of the window after the first
 // collectives, when caches fill and kernels are compiled, does not count.
-#pragma once
-
-#include <deque>
-#include <map>
-#include <optional>
-#include <set>
-#include <utility>
-
-#include "base/duration.hpp"
-#include "options/hang_options.hpp"
-#include "slow/trace.hpp"
-
-namespace ddprun::slow {
 
 // Returns the time from one look to the next: a tenth of the window, from one second to 30, and more the more
 // agents the coordinator hears. Measured with torch 2.13: a look takes 0.07 s of CPU of each rank, in a
@@ -72,5 +76,22 @@ class SlowWatch {
   std::set<int> told_;
   std::optional<TimePoint> seconds_taken_;
 };
+
+// Notice of a rank that the others wait for, with the cause where what is measured of it shows one.
+
+struct SlowNotice {
+  std::string what;  // "rank 5 on n2 is slow: the other ranks waited for it 18 % of the last 5 min; ..."
+  std::string hint;
+  std::string host;
+  status::WorkerStatus worker{};
+  bool seen_late = false;  // it was seen while most of the others waited for it
+};
+
+// Adds how long the others wait for each rank, and how long a step takes.
+void add_waits(status::JobStatus& job, const slow::SlowWatch& watch);
+
+// Returns nullopt if the status does not have that rank, or it has ended.
+std::optional<SlowNotice> describe_slow(const status::JobStatus& job, const slow::SlowRank& slow,
+                                        Milliseconds window);
 
 }  // namespace ddprun::slow

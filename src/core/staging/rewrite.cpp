@@ -1,6 +1,10 @@
 #include "staging/rewrite.hpp"
 
+#include <fmt/format.h>
+
 #include "base/text.hpp"
+#include "facts/proc_text.hpp"
+#include "staging/manifest.hpp"
 
 namespace ddprun::staging {
 
@@ -114,6 +118,40 @@ std::string map_link(const Manifest& manifest, const Entry& entry, const std::ve
   const std::string folder = manifest.real + "/" + entry.path.substr(0, entry.path.rfind('/') + 1);
   const std::string meant = plain_path(folder + "/" + entry.target);
   return is_in(meant, manifest.real) ? entry.target : map_path(meant, mappings);
+}
+
+namespace {
+
+constexpr std::uint64_t k_margin = std::uint64_t{64} << 20U;
+
+}  // namespace
+
+std::vector<std::string> places(const std::string& named, const std::optional<std::string>& tmpdir) {
+  if (!named.empty()) return {named};
+  std::vector<std::string> found;
+  if (tmpdir && tmpdir->starts_with('/')) found.push_back(*tmpdir);
+  found.emplace_back("/dev/shm");
+  return found;
+}
+
+ChosenPlace choose_place(const std::vector<PlaceFacts>& places, std::uint64_t bytes, bool executed) {
+  std::vector<std::string> problems;
+  for (const PlaceFacts& place : places) {
+    std::string problem = place.problem;
+    if (problem.empty() && executed && !place.executes) problem = "is mounted noexec";
+    if (problem.empty() && place.free < bytes + k_margin)
+      problem = fmt::format("has {} free, {} are needed", facts::describe_bytes(place.free),
+                            facts::describe_bytes(bytes + k_margin));
+    if (problem.empty()) return {place.folder, {}};
+    problems.push_back(printable(place.folder) + " " + problem);
+  }
+  return {{}, join(problems, "; ")};
+}
+
+std::string user_folder(unsigned user) { return fmt::format("ddprun-stage-{}", user); }
+
+std::string copy_folder(const std::string& source, const std::string& identity) {
+  return fmt::format("{}-{}", name_of(source), identity);
 }
 
 }  // namespace ddprun::staging

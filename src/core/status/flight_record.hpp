@@ -1,6 +1,4 @@
-// torch's flight recorder: the collectives that a rank has entered, newest last.
-// Read as the worker server's fr_trace_json writes it (torch 2.10 to 2.15), or dump_nccl_trace_json of torch
-// 2.8 and 2.9, for NCCL alone; and the pickles that torch itself writes (TORCH_FR_DUMP_TEMP_FILE).
+// Collectives that ranks have entered, as torch's flight recorder and NCCL's RAS show them.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +11,10 @@
 #include "status/rank_view.hpp"
 
 namespace ddprun::status {
+
+// torch's flight recorder: the collectives that a rank has entered, newest last.
+// Read as the worker server's fr_trace_json writes it (torch 2.10 to 2.15), or dump_nccl_trace_json of torch
+// 2.8 and 2.9, for NCCL alone; and the pickles that torch itself writes (TORCH_FR_DUMP_TEMP_FILE).
 
 // Reports whether a text begins as a pickle of protocol 2 or later. Reading gives the value as JSON, where
 // pairs are lists, and runs nothing; a discarded value (is_discarded()) where the text has anything but the
@@ -40,5 +42,24 @@ std::optional<Collective> parse_flight_record(std::string_view json, std::int64_
 // Returns the name by which a process group is shown: its description, which torch sets to "undefined" if
 // there is none.
 std::string name_of_group(const std::string& name, const std::string& description);
+
+// Answer of NCCL's RAS for a whole job: the number of collectives that each process has started.
+// Of the processes of a host one listens at NCCL_RAS_ADDR, whatever Python does in it
+// (src/ras/client_support.cc of NCCL; as JSON since 2.28.7, before that only as text, in which nothing is
+// found here).
+
+// Request to RAS, which answers line by line and then closes the connection. The time-out is its wait for
+// other processes.
+inline constexpr std::string_view k_ras_request = "CLIENT PROTOCOL 2\nTIMEOUT 1\nSET FORMAT json\nSTATUS\n";
+
+struct RasProcess {
+  std::string host;  // an address of it
+  int pid = 0;
+  NcclCounts counts{};
+  friend bool operator==(const RasProcess&, const RasProcess&) = default;
+};
+
+// Parses the answer, sorted by host and pid; empty for another text.
+std::vector<RasProcess> parse_ras_answer(std::string_view answer);
 
 }  // namespace ddprun::status

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/duration.hpp"
-#include "options/hang_options.hpp"
+#include "options/fault_options.hpp"
 #include "status/job_status.hpp"
 
 namespace ddprun::status {

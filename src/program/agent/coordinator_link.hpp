@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/event_recorder.hpp"
+#include "agent/job_files.hpp"
 #include "agent/job_store.hpp"
 #include "agent/link_settings.hpp"
 #include "agent/local_store.hpp"
@@ -20,12 +20,12 @@
 #include "checkpoints/checkpoint_keeper.hpp"
 #include "facts/snapshot.hpp"
 #include "lifecycle/agent_lifecycle.hpp"
-#include "net/agent_link.hpp"
-#include "net/bound_socket.hpp"
+#include "net/connection.hpp"
 #include "net/coordinator_service.hpp"
 #include "net/member_service.hpp"
+#include "net/tcp_tools.hpp"
 #include "peers/discovery.hpp"
-#include "rendezvous/membership/next_coordinator.hpp"
+#include "rendezvous/membership/member_session.hpp"
 #include "streams/output_link.hpp"
 #include "workers/worker_group.hpp"
 

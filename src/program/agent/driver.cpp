@@ -8,12 +8,12 @@
 #include <csignal>
 #include <utility>
 
-#include "agent/job_report.hpp"
+#include "agent/job_end_watch.hpp"
 #include "base/text.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
+#include "event_loop/handlers.hpp"
 #include "event_loop/signal_watch.hpp"
-#include "event_loop/waiting.hpp"
-#include "lifecycle/store_use.hpp"
+#include "lifecycle/after_success.hpp"
 #include "net/timers.hpp"
 #include "os/machine/capture_network.hpp"
 #include "os/process/child.hpp"
@@ -22,7 +22,7 @@
 #include "plan/master_variables.hpp"
 #include "plan/worker_env.hpp"
 #include "probes/node_record.hpp"
-#include "rendezvous/address_choice.hpp"
+#include "rendezvous/coordinator_address.hpp"
 #include "report/report.hpp"
 
 namespace ddprun::agent {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "agent/coordinator_link.hpp"
-#include "agent/event_recorder.hpp"
 #include "agent/front_end_link.hpp"
 #include "agent/hang_search.hpp"
 #include "agent/job_end_watch.hpp"
+#include "agent/job_files.hpp"
 #include "agent/job_store.hpp"
 #include "agent/local_store.hpp"
 #include "agent/node_look.hpp"
@@ -29,7 +29,7 @@
 #include "lifecycle/supervisor.hpp"
 #include "os/clock.hpp"
 #include "os/process/helper_child.hpp"
-#include "plan/launch_plan.hpp"
+#include "plan/finalise.hpp"
 #include "probes/grace_search.hpp"
 #include "profiling/profile_service.hpp"
 #include "streams/output_link.hpp"

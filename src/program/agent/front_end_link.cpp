@@ -8,7 +8,7 @@
 
 #include "allocation/detection/started.hpp"
 #include "base/error.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "net/timers.hpp"
 #include "os/descriptors.hpp"
 #include "peers/authenticators.hpp"

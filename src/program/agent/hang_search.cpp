@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lifecycle/store_use.hpp"
+#include "lifecycle/after_success.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "status/hang_watch.hpp"

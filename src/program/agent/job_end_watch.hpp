@@ -1,4 +1,4 @@
-// Watch for the scheduler's end of the job: workers are warned in time, the job is requeued.
+// The end of the job: workers are warned in time, it is requeued, and the agent reports.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "agent/job_files.hpp"
 #include "agent/plans.hpp"
+#include "facts/snapshot.hpp"
 #include "lifecycle/end_watch.hpp"
 #include "probes/child_query.hpp"
 #include "rendezvous/message.hpp"
@@ -94,5 +96,19 @@ class JobEndWatch {
   boost::asio::steady_timer timer_;
   std::unique_ptr<probes::ChildQuery> query_;  // under way
 };
+
+// Report of an agent at the end: to the user, to the file of --report, and to a launcher around it.
+
+// Returns the text for people; writes the file of --report. `began`: Unix time in milliseconds.
+std::string report_end(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
+                       const Requeue& requeue, JobFiles& files);
+// Writes the file of --report alone.
+// Renders the job's end as --report has it.
+std::string render_report_json(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
+                               const Requeue& requeue);
+void write_report(const rendezvous::Finish& finish, const Plans& plans, std::int64_t began,
+                  const Requeue& requeue, JobFiles& files);
+// Writes the root cause for torchrun around ddprun, in its own format.
+void tell_outer_launcher(const report::Cause& cause, JobFiles& files);
 
 }  // namespace ddprun::agent

@@ -6,12 +6,12 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "console/log.hpp"
-#include "net/bound_socket.hpp"
+#include "console/console.hpp"
+#include "net/tcp_tools.hpp"
 #include "net/timers.hpp"
-#include "os/machine/usable_memory.hpp"
+#include "os/machine/capture_processors.hpp"
 #include "os/system_failure.hpp"
-#include "rendezvous/address_choice.hpp"
+#include "rendezvous/coordinator_address.hpp"
 
 namespace ddprun::agent {
 

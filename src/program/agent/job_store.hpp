@@ -19,7 +19,7 @@
 #include "base/duration.hpp"
 #include "base/ids.hpp"
 #include "net/store_server.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::agent {
 

@@ -10,7 +10,7 @@
 #include "net/coordinator_service.hpp"
 #include "net/member_service.hpp"
 #include "plan/node_proposal.hpp"
-#include "rendezvous/coordinator_place.hpp"
+#include "rendezvous/coordinator_address.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::agent {
@@ -19,7 +19,8 @@ namespace ddprun::agent {
 // store keeps ports on its own host alone.
 bool can_succeed(const plan::NodeProposal& node);
 // Returns the ports where this agent would listen as coordinator, which the others learn from its roster
-// (roster.hpp): the last of those that a user's firewall is open for, as the store begins with the first.
+// (status_messages.hpp): the last of those that a user's firewall is open for, as the store begins with the
+// first.
 std::vector<int> successor_ports(const plan::NodeProposal& node);
 
 // Returns the ports of which an agent's helper process listens on one for other agents.

@@ -8,7 +8,7 @@
 
 #include "agent/link_settings.hpp"
 #include "base/error.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "net/connection.hpp"
 #include "net/timers.hpp"
 #include "peers/authenticators.hpp"

@@ -8,11 +8,11 @@
 
 #include "check/gpu_release.hpp"
 #include "check/record_fields.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "inspection/nvml_health.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
-#include "os/machine/usable_memory.hpp"
+#include "os/machine/capture_processors.hpp"
 #include "os/process/process_table.hpp"
 #include "probes/node_record.hpp"
 

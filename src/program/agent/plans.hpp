@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "plan/launch_plan.hpp"
+#include "plan/finalise.hpp"
 
 namespace ddprun::agent {
 

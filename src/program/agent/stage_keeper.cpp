@@ -8,15 +8,15 @@
 
 #include "agent/link_settings.hpp"
 #include "base/text.hpp"
-#include "console/log.hpp"
-#include "event_loop/child_frames.hpp"
+#include "console/console.hpp"
+#include "event_loop/handlers.hpp"
 #include "net/staging/sealed_door.hpp"
 #include "os/process/helper_child.hpp"
 #include "os/process/reaper.hpp"
 #include "os/process/serving_child.hpp"
 #include "os/system_failure.hpp"
 #include "plan/worker_command.hpp"
-#include "staging/place.hpp"
+#include "staging/rewrite.hpp"
 
 namespace ddprun::agent {
 

@@ -12,7 +12,7 @@
 #include "agent/plans.hpp"
 #include "agent/stage_process.hpp"
 #include "facts/snapshot.hpp"
-#include "net/bound_socket.hpp"
+#include "net/tcp_tools.hpp"
 
 namespace ddprun::agent {
 

@@ -16,14 +16,13 @@
 #include "copies/stage_folder.hpp"
 #include "copies/stage_reader.hpp"
 #include "copies/stage_writer.hpp"
-#include "event_loop/child_frames.hpp"
-#include "facts/memory_text.hpp"
-#include "net/staging/stage_client.hpp"
-#include "net/staging/stage_server.hpp"
+#include "event_loop/handlers.hpp"
+#include "facts/proc_text.hpp"
+#include "net/staging/stage_exchange.hpp"
 #include "os/descriptors.hpp"
 #include "os/private_files.hpp"
 #include "staging/manifest.hpp"
-#include "staging/place.hpp"
+#include "staging/rewrite.hpp"
 
 namespace ddprun::agent {
 

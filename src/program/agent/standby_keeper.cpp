@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "console/log.hpp"
-#include "facts/memory_text.hpp"
+#include "console/console.hpp"
+#include "facts/proc_text.hpp"
 #include "inspection/worker_questions.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
-#include "os/machine/usable_memory.hpp"
+#include "os/machine/capture_processors.hpp"
 
 namespace ddprun::agent {
 

@@ -13,7 +13,7 @@
 #include "agent/plans.hpp"
 #include "facts/snapshot.hpp"
 #include "lifecycle/standby_plan.hpp"
-#include "plan/launch_plan.hpp"
+#include "plan/finalise.hpp"
 #include "probes/child_query.hpp"
 #include "rendezvous/message.hpp"
 #include "workers/worker_group.hpp"

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"

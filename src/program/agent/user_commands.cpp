@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "os/files/slow_files.hpp"
 #include "os/process/child_call.hpp"
 #include "plan/worker_env.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "copies/checkpoint_folder.hpp"
-#include "event_loop/child_frames.hpp"
+#include "event_loop/handlers.hpp"
 #include "net/staging/sealed_door.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"

@@ -20,7 +20,7 @@
 #include "checkpoints/flush_folder.hpp"
 #include "checkpoints/local_parts.hpp"
 #include "checkpoints/other_parts.hpp"
-#include "event_loop/child_frames.hpp"
+#include "event_loop/handlers.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/private_files.hpp"

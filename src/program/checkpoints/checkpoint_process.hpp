@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/json_text.hpp"
-#include "checkpoint/held.hpp"
-#include "os/fd.hpp"
+#include "checkpoint/manifest.hpp"
+#include "os/descriptors.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/message_fields.hpp"
 

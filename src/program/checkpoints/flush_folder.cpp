@@ -13,7 +13,7 @@
 #include "os/private_files.hpp"
 #include "os/read_file.hpp"
 #include "os/system_failure.hpp"
-#include "plan/ports.hpp"
+#include "plan/rendezvous_plan.hpp"
 
 namespace ddprun::checkpoints {
 

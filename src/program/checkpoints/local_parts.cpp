@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "facts/memory_text.hpp"
+#include "facts/proc_text.hpp"
 #include "os/clock.hpp"
 #include "os/private_files.hpp"
 #include "os/read_file.hpp"

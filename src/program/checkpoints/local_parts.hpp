@@ -18,7 +18,7 @@
 
 #include "checkpoint/register.hpp"
 #include "copies/checkpoint_folder.hpp"
-#include "net/staging/shard_server.hpp"
+#include "net/staging/shard_exchange.hpp"
 
 namespace ddprun::checkpoints {
 

@@ -14,7 +14,7 @@
 
 #include "checkpoints/flush_folder.hpp"
 #include "checkpoints/local_parts.hpp"
-#include "net/staging/shard_client.hpp"
+#include "net/staging/shard_exchange.hpp"
 
 namespace ddprun::checkpoints {
 

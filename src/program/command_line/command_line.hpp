@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "command_line/config.hpp"
+#include "command_line/lower_places.hpp"
 #include "facts/snapshot.hpp"
 #include "options/options.hpp"
 

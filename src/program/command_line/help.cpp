@@ -1,14 +1,19 @@
-// --help, one screen for daily use, and --help-all, from the table.
+#include "command_line/help.hpp"
 
+#include <features.h>
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
 #include "command_line/command_line.hpp"
 #include "command_line/option_table.hpp"
+#include "version_number.hpp"
 
 namespace ddprun::command_line {
+
+// --help, one screen for daily use, and --help-all, from the table.
 
 namespace {
 
@@ -318,6 +323,21 @@ std::string render_completion(const std::string& shell) {
   if (shell == "bash") return render_bash();
   if (shell == "fish") return render_fish();
   return shell == "zsh" ? render_zsh() : render_tcsh();
+}
+
+// --version. CMake defines DDPRUN_COMMIT, DDPRUN_COMPILER, DDPRUN_PROCESSOR and DDPRUN_BUILD_TYPE for this
+// file alone.
+
+std::string render_version(const std::vector<os::OptionalLibrary>& libraries, const std::string& hwloc) {
+  const std::string commit = DDPRUN_COMMIT;
+  std::string text = fmt::format("ddprun {}{}\n", DDPRUN_VERSION, commit.empty() ? "" : ", commit " + commit);
+  text += fmt::format("built for {} with glibc {}.{} by {} ({})\n", DDPRUN_PROCESSOR, __GLIBC__,
+                      __GLIBC_MINOR__, DDPRUN_COMPILER, DDPRUN_BUILD_TYPE);
+  text += fmt::format("{:<10}{}, built in\n", "hwloc", hwloc);
+  for (const os::OptionalLibrary& library : libraries) {
+    text += fmt::format("{:<10}{}\n", library.name, library.file.empty() ? "not found" : library.file);
+  }
+  return text;
 }
 
 }  // namespace ddprun::command_line

@@ -1,11 +1,18 @@
 #include "command_line/option_table.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
 #include "allocation/detection/detect.hpp"
 #include "allocation/detection/started.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
 #include "command_line/option_rows.hpp"
+#include "options/program_options.hpp"
 #include "options/shell_words.hpp"
 #include "output/log_layout.hpp"
-#include "selflaunch/launcher_args.hpp"
 #include "selflaunch/remote_launcher.hpp"
 
 namespace ddprun::command_line {
@@ -273,6 +280,169 @@ std::string variable_of(const OptionEntry& option) {
   std::string name = "PET_" + to_upper(option.name);
   std::ranges::replace(name, '-', '_');
   return name;
+}
+
+}  // namespace ddprun::command_line
+
+namespace ddprun::command_line::rows {
+
+// The rows of jobs of several programs.
+
+namespace {
+
+std::vector<std::string> names_from(const Given& given) {
+  std::vector<std::string> names;
+  for (const std::string& name : split(given.value, ','))
+    names.push_back(options::parse_program_name(name, given.origin));
+  return names;
+}
+
+std::string ready_from(const Given& given) {
+  const auto port = parse_integer(given.value);
+  require(port ? *port > 0 && *port < 65536 : given.value.starts_with('/'), given,
+          "is neither a port nor an absolute path",
+          "give the port that answers, or the file that appears, once it is ready");
+  return given.value;
+}
+
+constexpr OptionEntry k_programs[] = {
+    file_value("job", "FILE", own, programs, "read options and programs from a JSON file",
+               [](Draft& draft, const Given& given) { draft.job_file = file_from(given); }),
+    value("name", "NAME", own, programs, "name of this program (default: its script's)",
+          [](Draft& draft, const Given& given) {
+            draft.program.name = options::parse_program_name(given.value, given.origin);
+          }),
+    value("nodes", "LIST", own, programs,
+          "nodes of this program: numbers in the job's order, as in 0-2, or hosts, as in n[1-3] (default: "
+          "the next "
+          "free ones)",
+          [](Draft& draft, const Given& given) {
+            draft.program.nodes =
+                text_from(given, "names no node", "give numbers from 0, as in 0-2, or hosts");
+          }),
+    value("with", "NAME", own, programs, "run on the nodes of that program, and share their cores and GPUs",
+          [](Draft& draft, const Given& given) {
+            draft.program.with = options::parse_program_name(given.value, given.origin);
+          }),
+    value("after", "NAME,...", own, programs, "start this program once those are ready",
+          [](Draft& draft, const Given& given) { draft.program.after = names_from(given); }),
+    value("ready", "PORT|FILE", own, programs,
+          "this program is ready once the port answers or the file is there (default: a worker has touched "
+          "$DDPRUN_READY_FILE)",
+          [](Draft& draft, const Given& given) { draft.program.ready = ready_from(given); }),
+    value("ready-timeout", "TIME", own, programs,
+          "how long this program waits for those of --after to be ready (default: 10m)",
+          [](Draft& draft, const Given& given) {
+            draft.program.ready_timeout = time_from(given).value;
+            require(draft.program.ready_timeout > Milliseconds{0}, given, "of 0 waits for nothing",
+                    "leave --after out, or give a time");
+          }),
+    word_value(
+        "on-exit", "ACTION", "job fail restart ignore", own, programs,
+        "what the end of this program means: job (the job ends with it), fail (its failure is the job's), "
+        "restart (it starts again, alone) or ignore (default: job for the first program, else fail)",
+        [](Draft& draft, const Given& given) {
+          draft.program.on_exit = enum_from<options::OnExit>(given).value;
+        }),
+    flag("independent", own, programs,
+         "start each worker of this program as a replica: one that ends is started again alone",
+         [](Draft& draft, const Given&) { draft.program.independent = true; }),
+    value("env", "NAME=VALUE", own, programs,
+          "set a variable for the workers of this program; may be repeated",
+          [](Draft& draft, const Given& given) {
+            draft.program.environment.push_back(options::parse_variable(given.value, given.origin));
+          })};
+
+}  // namespace
+
+std::span<const OptionEntry> of_programs() { return k_programs; }
+
+}  // namespace ddprun::command_line::rows
+namespace ddprun::command_line {
+
+namespace {
+
+struct Requirement {
+  const char* name;
+  std::array<const char*, 2> needed;  // one of them
+  const char* hint;
+};
+
+constexpr const char* k_add_memory = "add --checkpoint-memory SIZE, as in 40G";
+
+constexpr Requirement k_refused[] = {
+    {"watch", {"status"}, "add --status"},
+    {"strict", {"check"}, "add --check"},
+    {"exclude-file", {"check"}, "add --check"},
+    {"stacks-every", {"logs"}, "add --logs FOLDER"},
+    {"profile-every", {"logs"}, "add --logs FOLDER"},
+    {"output", {"timeline", "profile"}, "add --timeline FILE or --profile TIME"},
+    {"checkpoint-folder", {"checkpoint-memory"}, k_add_memory},
+    {"checkpoint-rate", {"checkpoint-memory"}, k_add_memory},
+    {"checkpoint-flush", {"checkpoint-memory"}, k_add_memory},
+    {"checkpoint-flush-every", {"checkpoint-flush"}, "add --checkpoint-flush FOLDER"},
+    {"checkpoint-keep", {"checkpoint-memory"}, k_add_memory},
+};
+
+constexpr Requirement k_without_effect[] = {
+    {"on-hang", {"hang-timeout", "exit-barrier-timeout"}, "add --hang-timeout auto"},
+    {"on-slow", {"slow-notice"}, "add --slow-notice 10%"},
+    {"standby-memory", {"standby"}, "add --standby"},
+    {"stage-to", {"stage"}, "add --stage PATH"},
+    {"stage-keep", {"stage"}, "add --stage PATH"},
+    {"check-timeout", {"check-command"}, "add --check-command"},
+    {"gpu-release-timeout", {"check"}, "add --check=auto"},
+    {"requeue-on", {"requeue"}, "add --requeue"},
+    {"no-requeue-on", {"requeue"}, "add --requeue"},
+};
+
+bool is_alone(const Draft& draft, const Requirement& requirement) {
+  return is_typed(draft, requirement.name) &&
+         std::ranges::none_of(requirement.needed, [&](const char* other) {
+           return other != nullptr && draft.origins.contains(other);
+         });
+}
+
+std::string describe(const Requirement& requirement) {
+  std::vector<std::string> names;
+  for (const char* other : requirement.needed) {
+    if (other != nullptr) names.push_back(fmt::format("--{}", other));
+  }
+  return join(names, " or ");
+}
+
+// node_exporter's textfile collector reads *.prom and nothing else.
+void warn_of_metrics_name(Draft& draft) {
+  const std::string& file = draft.metrics_file;
+  if (file.empty() || file.ends_with(".prom") || file.starts_with("/dev/")) return;
+  const auto given = draft.origins.find("metrics");
+  draft.warnings.push_back(
+      {fmt::format("{} writes {}, which Prometheus' textfile collector ignores",
+                   given == draft.origins.end() ? "--metrics" : given->second, printable(file)),
+       "it reads files named *.prom: give the file such a name"});
+}
+
+}  // namespace
+
+bool is_typed(const Draft& draft, const std::string& name) {
+  const auto given = draft.origins.find(name);
+  return given != draft.origins.end() && given->second.starts_with("--");
+}
+
+void check_requirements(const Draft& draft) {
+  for (const Requirement& each : k_refused) {
+    if (is_alone(draft, each))
+      throw UsageError(fmt::format("--{} requires {}", each.name, describe(each)), each.hint);
+  }
+}
+
+void warn_of_no_effect(Draft& draft) {
+  for (const Requirement& each : k_without_effect) {
+    if (is_alone(draft, each))
+      draft.warnings.push_back(
+          {fmt::format("--{} has no effect without {}", each.name, describe(each)), each.hint});
+  }
+  warn_of_metrics_name(draft);
 }
 
 }  // namespace ddprun::command_line

@@ -1,6 +1,4 @@
-// Table of every option of the command line.
-// The parser, the help, the completion scripts and the suggestions read this table, and a test holds the man
-// page to it.
+// Table of every option of the command line, and options that do nothing without another one.
 #pragma once
 
 #include <map>
@@ -12,6 +10,10 @@
 #include "options/options.hpp"
 
 namespace ddprun::command_line {
+
+// Table of every option of the command line.
+// The parser, the help, the completion scripts and the suggestions read this table, and a test holds the man
+// page to it.
 
 // The text of one option and where it stood: "--nnodes" or "PET_NNODES". A flag that is on has the text "1".
 struct Given : Sourced<std::string> {
@@ -81,5 +83,18 @@ const std::vector<OptionEntry>& option_table();
 
 // Returns "PET_NPROC_PER_NODE"; empty if there is no such variable.
 std::string variable_of(const OptionEntry& option);
+
+// Options that do nothing without another one.
+// Typed, they are refused or reported to have no effect. In a file or a variable they wait for the one that
+// they belong to.
+
+// On the command line, not in a file or a variable.
+bool is_typed(const Draft& draft, const std::string& name);
+
+// Throws UsageError for an option that asks for nothing without another one.
+void check_requirements(const Draft& draft);
+
+// Options that were typed, and nothing comes of.
+void warn_of_no_effect(Draft& draft);
 
 }  // namespace ddprun::command_line

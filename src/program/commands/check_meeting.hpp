@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "check/deep_result.hpp"
+#include "check/finding.hpp"
 #include "check/host_record.hpp"
-#include "net/store_client.hpp"
+#include "net/timed_socket.hpp"
 
 namespace ddprun::commands {
 

@@ -18,4 +18,11 @@ int profile_job(const options::Options& options, const std::string& host);
 // Asks one job to restart or to drain a node, and prints what follows. Throws Error if it declines.
 int restart_job(const options::Options& options, const std::string& host);
 
+// Reader of the dumps of --stacks-every and of torch's flight records, for --stacks FOLDER.
+
+// Returns the text of the newest dumps in a folder of --logs (that folder, the one of a run in it, or stacks
+// in that), then of torch's flight records in it, or in the one of its last attempt: files of one name that
+// ends with the rank, as pickle or JSON. Throws UsageError if there are none.
+std::string describe_stack_folder(const std::string& folder);
+
 }  // namespace ddprun::commands

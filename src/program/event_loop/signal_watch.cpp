@@ -5,7 +5,7 @@
 #include <csignal>
 #include <utility>
 
-#include "event_loop/waiting.hpp"
+#include "event_loop/handlers.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"

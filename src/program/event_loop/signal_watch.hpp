@@ -9,7 +9,7 @@
 
 #include "lifecycle/signal_ledger.hpp"
 #include "options/options.hpp"
-#include "os/process/signal_canary.hpp"
+#include "os/process/helper_child.hpp"
 #include "os/process/signals.hpp"
 
 namespace ddprun::event_loop {

@@ -9,7 +9,7 @@
 #include "allocation/detection/started.hpp"
 #include "allocation/hostlist.hpp"
 #include "base/text.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "event_loop/signal_watch.hpp"
 #include "net/authentication.hpp"
 #include "net/timers.hpp"

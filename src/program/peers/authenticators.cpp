@@ -9,7 +9,7 @@
 #include "allocation/detection/started.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "net/authentication.hpp"
 #include "os/files/key_file.hpp"
 #include "os/files/rendezvous_file.hpp"

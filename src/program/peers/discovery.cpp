@@ -7,11 +7,11 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "net/name_lookup.hpp"
 #include "plan/master_variables.hpp"
 #include "render/render_plan.hpp"
-#include "rendezvous/address_choice.hpp"
+#include "rendezvous/coordinator_address.hpp"
 #include "rendezvous/membership/member_join.hpp"
 
 namespace ddprun::peers {

@@ -9,7 +9,7 @@
 
 #include "base/duration.hpp"
 #include "net/whole_answer.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/process/helper_child.hpp"
 
 namespace ddprun::probes {

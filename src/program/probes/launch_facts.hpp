@@ -8,7 +8,7 @@
 
 #include "allocation/allocation.hpp"
 #include "allocation/schedulers/job_end.hpp"
-#include "facts/python_facts.hpp"
+#include "facts/program.hpp"
 #include "facts/snapshot.hpp"
 #include "os/core_claims.hpp"
 #include "plan/node_proposal.hpp"

@@ -19,12 +19,11 @@
 #include "os/files/slow_files.hpp"
 #include "os/libraries/nvml.hpp"
 #include "os/machine/capture_processors.hpp"
-#include "os/machine/capture_python.hpp"
-#include "os/machine/usable_memory.hpp"
+#include "os/machine/capture_step.hpp"
 #include "os/process/child_call.hpp"
 #include "plan/network_order.hpp"
 #include "plan/worker_command.hpp"
-#include "rendezvous/address_choice.hpp"
+#include "rendezvous/coordinator_address.hpp"
 #include "version_number.hpp"
 
 namespace ddprun::probes {
@@ -207,6 +206,36 @@ std::optional<allocation::Notice> exclude_node(const plan::NodeProposal& node) {
   if (problem.empty()) return std::nullopt;
   return allocation::Notice{fmt::format("cannot write {} on {}: {}", file, node.host, problem),
                             "name another file with --exclude-file"};
+}
+
+namespace {
+
+constexpr Milliseconds k_deep_limit{180000};
+constexpr std::string_view k_result_mark = "\nddprun-deep-check ";
+
+std::string last_line(std::string_view text) {
+  text = trim(text);
+  return printable(text.substr(text.rfind('\n') + 1), 200);
+}
+
+}  // namespace
+
+check::DeepResult run_deep_check(int rank, const facts::Snapshot& snapshot) {
+  const std::string python = plan::find_python(snapshot);
+  const std::string text = os::ask_program({python, "-c", std::string(k_deep_check_script)}, k_deep_limit);
+  check::DeepResult result;
+  const std::size_t mark = text.rfind(k_result_mark);
+  if (mark != std::string::npos) {
+    const std::size_t begin = mark + k_result_mark.size();
+    result = check::parse_json_text<check::DeepResult>(text.substr(begin, text.find('\n', begin) - begin));
+  } else if (text.empty()) {
+    result.error = fmt::format("{} cannot be started, or prints no result", printable(python, 120));
+  } else {
+    result.error = last_line(text);
+  }
+  result.rank = rank;
+  result.host = snapshot.host.name;
+  return result;
 }
 
 }  // namespace ddprun::probes

@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "inspection/worker_questions.hpp"
 #include "net/timers.hpp"
 #include "os/atomic_file.hpp"

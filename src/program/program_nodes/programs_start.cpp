@@ -14,7 +14,7 @@
 #include "command_line/arguments.hpp"
 #include "command_line/command_line.hpp"
 #include "command_line/option_table.hpp"
-#include "console/print.hpp"
+#include "console/console.hpp"
 #include "facts/lined_json.hpp"
 #include "os/machine/capture_processors.hpp"
 #include "os/process/become.hpp"

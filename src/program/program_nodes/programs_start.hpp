@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "allocation/allocation.hpp"
-#include "command_line/config.hpp"
+#include "command_line/lower_places.hpp"
 #include "facts/snapshot.hpp"
 #include "options/options.hpp"
 #include "programs/program.hpp"

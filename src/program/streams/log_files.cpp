@@ -12,8 +12,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "console/log.hpp"
-#include "event_loop/waiting.hpp"
+#include "console/console.hpp"
+#include "event_loop/handlers.hpp"
 #include "logs/log_writer.hpp"
 #include "os/descriptors.hpp"
 #include "os/files/slow_files.hpp"

@@ -17,8 +17,8 @@
 
 #include "logs/log_writer.hpp"
 #include "output/log_layout.hpp"
-#include "output/routes.hpp"
-#include "plan/launch_plan.hpp"
+#include "output/output_options.hpp"
+#include "plan/finalise.hpp"
 #include "plan/world_plan.hpp"
 #include "streams/named_file.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "event_loop/waiting.hpp"
+#include "event_loop/handlers.hpp"
 #include "os/descriptors.hpp"
 
 namespace ddprun::streams {

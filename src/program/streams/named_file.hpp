@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "base/duration.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/files/file_writer.hpp"
 
 namespace ddprun::streams {

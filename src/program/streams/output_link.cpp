@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "allocation/detection/started.hpp"
-#include "console/log.hpp"
-#include "event_loop/waiting.hpp"
+#include "console/console.hpp"
+#include "event_loop/handlers.hpp"
 #include "net/dial.hpp"
 #include "net/sealed_stream.hpp"
 #include "os/descriptors.hpp"

@@ -19,7 +19,7 @@
 #include "base/duration.hpp"
 #include "facts/snapshot.hpp"
 #include "options/options.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::streams {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "event_loop/waiting.hpp"
+#include "event_loop/handlers.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/system_failure.hpp"

@@ -26,12 +26,11 @@
 #include <string_view>
 #include <vector>
 
-#include "os/terminal/output_sink.hpp"
+#include "os/terminal/terminal.hpp"
 #include "output/copy_folder.hpp"
 #include "output/line_folder.hpp"
+#include "output/line_limits.hpp"
 #include "output/line_merger.hpp"
-#include "output/line_rate.hpp"
-#include "output/line_tail.hpp"
 
 namespace ddprun::streams {
 

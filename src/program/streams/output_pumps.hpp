@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/duration.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "output/output_options.hpp"
 #include "rendezvous/lifeline.hpp"
 #include "streams/output_pump.hpp"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "inspection/worker_questions.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"

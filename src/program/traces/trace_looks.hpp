@@ -12,11 +12,11 @@
 #include <optional>
 #include <vector>
 
-#include "options/hang_options.hpp"
+#include "options/fault_options.hpp"
 #include "plan/world_plan.hpp"
 #include "probes/child_query.hpp"
 #include "rendezvous/message.hpp"
-#include "slow/clock_offset.hpp"
+#include "slow/trace.hpp"
 #include "workers/worker_group.hpp"
 
 namespace ddprun::traces {

@@ -10,8 +10,8 @@
 
 #include "base/duration.hpp"
 #include "inspection/host_condition.hpp"
-#include "os/process/oom_watch.hpp"
-#include "plan/launch_plan.hpp"
+#include "os/process/process_table.hpp"
+#include "plan/finalise.hpp"
 #include "report/outcome.hpp"
 #include "report/report.hpp"
 #include "status/job_status.hpp"

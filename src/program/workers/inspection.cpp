@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "os/atomic_file.hpp"
 #include "os/private_files.hpp"
-#include "workers/inspection_module.hpp"
 
 namespace ddprun::workers {
 

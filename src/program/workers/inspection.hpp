@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -28,5 +29,12 @@ class Inspection {
   std::string folder_;
   std::optional<os::TempDir> sockets_;
 };
+
+// The text of the Python files in inspection/ and standby/.
+
+extern const std::string_view k_inspection_module;  // ddprun_inspection.py
+extern const std::string_view k_answer_module;      // ddprun_answer.py
+extern const std::string_view k_standby_module;     // sitecustomize.py
+extern const std::string_view k_imports_module;     // imports.py
 
 }  // namespace ddprun::workers

@@ -9,13 +9,13 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "os/atomic_file.hpp"
 #include "os/clock.hpp"
 #include "os/private_files.hpp"
 #include "os/process/serving_child.hpp"
 #include "os/system_failure.hpp"
-#include "workers/inspection_module.hpp"
+#include "workers/inspection.hpp"
 
 namespace ddprun::workers {
 

@@ -11,7 +11,7 @@
 
 #include "allocation/detection/started.hpp"
 #include "base/error.hpp"
-#include "net/bound_socket.hpp"
+#include "net/tcp_tools.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
 #include "os/files/slow_files.hpp"

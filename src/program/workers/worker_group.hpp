@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "facts/python_facts.hpp"
+#include "facts/program.hpp"
 #include "facts/snapshot.hpp"
 #include "facts/stuck_process.hpp"
 #include "inspection/node_usage.hpp"
@@ -27,7 +27,7 @@
 #include "os/process/reaper.hpp"
 #include "os/process/spawn.hpp"
 #include "os/terminal/terminal.hpp"
-#include "plan/launch_plan.hpp"
+#include "plan/finalise.hpp"
 #include "rendezvous/lifeline.hpp"
 #include "report/outcome.hpp"
 #include "status/job_status.hpp"

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::copies {
 

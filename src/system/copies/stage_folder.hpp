@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "os/fd.hpp"
-#include "staging/place.hpp"
+#include "os/descriptors.hpp"
+#include "staging/rewrite.hpp"
 
 namespace ddprun::copies {
 

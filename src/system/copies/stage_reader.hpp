@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "staging/manifest.hpp"
 
 namespace ddprun::copies {

@@ -20,7 +20,7 @@
 #include "base/text.hpp"
 #include "check/xid.hpp"
 #include "os/clock.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/read_file.hpp"
 #include "os/system_failure.hpp"
 

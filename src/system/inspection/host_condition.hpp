@@ -6,7 +6,7 @@
 #include <string>
 
 #include "check/host_record.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::inspection {
 

@@ -8,7 +8,7 @@
 
 #include "base/text.hpp"
 #include "check/record_fields.hpp"
-#include "facts/gpu_text.hpp"
+#include "facts/proc_text.hpp"
 #include "os/libraries/library_function.hpp"
 #include "os/libraries/nvml.hpp"
 #include "os/process/process_table.hpp"

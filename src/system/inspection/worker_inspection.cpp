@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "facts/proc_text.hpp"
-#include "inspection/socket_question.hpp"
+#include "inspection/worker_questions.hpp"
 #include "os/clock.hpp"
 #include "os/machine/capture_network.hpp"
 #include "os/process/process_table.hpp"
@@ -19,7 +19,6 @@
 #include "status/flight_record.hpp"
 #include "status/module_answer.hpp"
 #include "status/native_stack.hpp"
-#include "status/nccl_ras.hpp"
 
 namespace ddprun::inspection {
 
@@ -72,7 +71,7 @@ void dump_by_signal(std::vector<Dump> dumps) {
 std::string describe_process(const status::WorkerStatus& worker) {
   const facts::StuckProcess process = os::capture_stuck_process(worker.pid);
   const std::string where = process.wait_channel.empty() ? "" : " in " + process.wait_channel;
-  // An agent may trace its worker itself, to hold signals (os/process/blocked_signals.hpp): then T is shown
+  // An agent may trace its worker itself, to hold signals (os/process/signals.hpp): then T is shown
   // as t.
   const auto entry = os::capture_process(worker.pid);
   const bool by_agent = entry && process.tracer == entry->parent;

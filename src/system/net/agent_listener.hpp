@@ -18,7 +18,7 @@
 
 #include "base/error.hpp"
 #include "net/authentication.hpp"
-#include "net/bound_socket.hpp"
+#include "net/tcp_tools.hpp"
 
 namespace ddprun::net {
 

@@ -8,7 +8,7 @@
 #include <chrono>
 
 #include "base/error.hpp"
-#include "net/sodium_bytes.hpp"
+#include "net/sealed_stream.hpp"
 #include "net/timers.hpp"
 
 namespace ddprun::net {

@@ -1,20 +1,27 @@
-// An authenticated connection that carries frames both ways, sealed.
+// An authenticated connection that carries sealed frames both ways, and an agent's link over it.
 #pragma once
 
 #include <array>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "net/sealed_stream.hpp"
 #include "net/tcp_tools.hpp"
 #include "rendezvous/codec.hpp"
-#include "rendezvous/connection_end.hpp"
+#include "rendezvous/host_limits.hpp"
+#include "rendezvous/membership/member_session.hpp"
+#include "rendezvous/message.hpp"
 
 namespace ddprun::net {
+
+// An authenticated connection that carries frames both ways, sealed.
 
 // Keeps itself alive until it is closed by either side.
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -92,6 +99,43 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::array<char, 16384> buffer_{};
   bool finishing_ = false;
   bool outlives_peer_ = false;
+};
+
+// Link of one agent's driver to the coordinator, whether in this process or elsewhere.
+
+class AgentLink {
+ public:
+  virtual ~AgentLink() = default;
+  // Sends to the coordinator; drops the message when there is no connection to it (any more). The service
+  // sends Join and Probed itself. Never calls back before it returns.
+  virtual void send(rendezvous::AgentMessage message) = 0;
+  // Returns this host's end of the connection by which it reached that address of the coordinator, numeric;
+  // empty if none did, and in the coordinator itself.
+  virtual std::string local_end(const std::string& /*address*/) const { return {}; }
+};
+
+// Counts for how long a member's coordinator has said nothing.
+
+class CoordinatorSilence {
+ public:
+  // Every MemberSession::k_silence in which nothing comes, with how long that is; nothing once something
+  // comes after that.
+  using Tell = std::function<void(std::optional<Milliseconds> silence)>;
+
+  CoordinatorSilence(boost::asio::io_context& context, const rendezvous::MemberSession& session, Tell tell)
+      : timer_(context), session_(session), tell_(std::move(tell)) {}
+
+  void end();     // something has come
+  void cancel();  // for good
+
+ private:
+  void wait();
+
+  boost::asio::steady_timer timer_;
+  const rendezvous::MemberSession& session_;
+  Tell tell_;
+  bool told_ = false;
+  std::shared_ptr<int> here_ = std::make_shared<int>();
 };
 
 }  // namespace ddprun::net

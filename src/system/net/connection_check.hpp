@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/duration.hpp"
-#include "net/bound_socket.hpp"
+#include "net/tcp_tools.hpp"
 
 namespace ddprun::net {
 

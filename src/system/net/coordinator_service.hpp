@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "net/agent_link.hpp"
-#include "net/bound_socket.hpp"
+#include "net/connection.hpp"
 #include "net/tcp_tools.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/handshake.hpp"

@@ -11,10 +11,9 @@
 #include "base/text.hpp"
 #include "net/authentication.hpp"
 #include "net/connection.hpp"
-#include "net/coordinator_silence.hpp"
 #include "net/sealed_stream.hpp"
 #include "net/timers.hpp"
-#include "rendezvous/address_choice.hpp"
+#include "rendezvous/coordinator_address.hpp"
 #include "rendezvous/membership/member_session.hpp"
 
 namespace ddprun::net {

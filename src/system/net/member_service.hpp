@@ -8,11 +8,11 @@
 #include <variant>
 
 #include "base/duration.hpp"
-#include "net/agent_link.hpp"
+#include "net/connection.hpp"
 #include "net/dial.hpp"
 #include "net/name_lookup.hpp"
-#include "rendezvous/connection_end.hpp"
 #include "rendezvous/handshake.hpp"
+#include "rendezvous/host_limits.hpp"
 #include "rendezvous/membership/member_join.hpp"
 
 namespace ddprun::net {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "allocation/hostlist.hpp"
-#include "allocation/schedulers/shown_fields.hpp"
+#include "allocation/schedulers/job_end.hpp"
 #include "base/text.hpp"
 #include "os/process/child_call.hpp"
 

@@ -1,5 +1,4 @@
 #include "net/sealed_stream.hpp"
-#include "net/sodium_bytes.hpp"
 
 #include <fmt/format.h>
 #include <sodium.h>

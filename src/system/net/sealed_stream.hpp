@@ -54,4 +54,11 @@ class SealedReader {
   std::unique_ptr<State> state_;
 };
 
+// Text as the bytes that libsodium reads and writes.
+
+inline unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
+inline const unsigned char* bytes_of(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
 }  // namespace ddprun::net

@@ -1,30 +1,49 @@
-// Hosts a c10d store on a TCP port, for the workers of one attempt.
-//
-// One thread, no timer while there is descriptor room, no wake-up while no client sends. All connections hang
-// in an epoll set of the server's own and Asio watches that one descriptor, so a burst of requests costs Asio
-// one event, and a silent connection costs a table entry and no buffer. Answers to everything one read
-// brought leave in one write. A client that has not read an answer is not read from; one that wants more
-// memory than it may have, that sends what is no request, or that may not be here is closed; what it had half
-// sent has no effect on others.
-//
-// One whose turn took long, or brought more requests than a turn has, waits: such turns come one at a time,
-// and while others have short ones each is followed by as much time for these. So however many are busy, and
-// with what, they cost another client half its rate at most.
+// Hosts a c10d store on a TCP port, for the workers of one attempt, and links to other stores.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "net/connection.hpp"
 #include "net/socket_owner.hpp"
-#include "net/store_links.hpp"
+#include "store/endpoint.hpp"
 #include "store/request.hpp"
 
 namespace ddprun::net {
+
+// The connections by which a store and the relays below it speak with each other, for one of them.
+
+// Links of one store. Messages of a relay that has no parent yet are kept until it is connected.
+class StoreLinks {
+ public:
+  explicit StoreLinks(store::StoreEndpoint& endpoint) : endpoint_(endpoint) {}
+
+  // Adds the link of a relay below this one. The reader of the connection passes its frames to hear(), and
+  // calls note_drained().
+  store::StoreLink add_child(std::shared_ptr<Connection> connection);
+  void set_parent(std::shared_ptr<Connection> connection);
+  void remove_child(store::StoreLink child);
+  bool hear(store::StoreLink link, std::string_view payload) { return endpoint_.receive_from(link, payload); }
+  void send(store::StoreLink link, store::LinkParts parts);
+  void note_drained(store::StoreLink link);
+  void close();
+
+ private:
+  void keep(store::LinkParts parts);
+  void check_congestion(store::StoreLink link, std::size_t unsent);
+
+  store::StoreEndpoint& endpoint_;
+  std::map<store::StoreLink, std::shared_ptr<Connection>> connections_;
+  store::LinkParts to_parent_;  // before there is one
+  std::size_t kept_ = 0;        // bytes of these
+};
 
 // `wait`: nothing is read from it until decide(). The one who decides sees to it that they do not pile up.
 enum class Admission { yes, no, wait };

@@ -14,9 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "net/bound_socket.hpp"
-#include "net/store_links.hpp"
 #include "net/store_server.hpp"
+#include "net/tcp_tools.hpp"
 #include "store/endpoint.hpp"
 
 namespace ddprun::net {

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::os {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -9,12 +10,39 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/duration.hpp"
-#include "os/fd.hpp"
 
 namespace ddprun::os {
+
+// An owned file descriptor.
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int number) : number_(number) {}
+  Fd(Fd&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) {
+      close();
+      number_ = std::exchange(other.number_, -1);
+    }
+    return *this;
+  }
+  ~Fd() { close(); }
+
+  int get() const noexcept { return number_; }
+  explicit operator bool() const noexcept { return number_ >= 0; }
+  int release() noexcept { return std::exchange(number_, -1); }
+  void close() noexcept {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
+
+ private:
+  int number_ = -1;
+};
 
 struct Pipe {
   Fd reader;

@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/system_failure.hpp"
 
 namespace ddprun::os {

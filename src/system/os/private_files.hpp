@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <string>
 
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::os {
 

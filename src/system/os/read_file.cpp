@@ -13,7 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::os {
 

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "base/text.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/read_file.hpp"
 
 namespace ddprun::os {

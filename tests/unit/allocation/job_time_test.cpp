@@ -4,7 +4,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "allocation/schedulers/shown_fields.hpp"
 #include "base/text.hpp"
 #include "catch.hpp"
 #include "test_paths.hpp"

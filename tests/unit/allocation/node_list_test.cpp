@@ -1,6 +1,5 @@
 // Lists of hosts that are not Slurm's: Open MPI's, and files with one host a line.
 #include "allocation/hostlist.hpp"
-#include "allocation/node_file.hpp"
 #include "base/error.hpp"
 #include "catch.hpp"
 

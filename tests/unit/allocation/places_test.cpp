@@ -1,8 +1,7 @@
 #include "allocation/places/places.hpp"
 
 #include "allocation/detection/detect.hpp"
-#include "allocation/places/host_text.hpp"
-#include "allocation/places/preset_variables.hpp"
+#include "allocation/places/place_rows.hpp"
 #include "base/error.hpp"
 #include "catch.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/text.hpp"
-#include "checkpoint/held.hpp"
+#include "checkpoint/manifest.hpp"
 
 namespace ddprun::test::checkpoints {
 

@@ -1,4 +1,4 @@
-#include "facts/byte_text.hpp"
+#include "facts/json_reader.hpp"
 
 #include "base/text.hpp"
 #include "catch.hpp"

@@ -1,4 +1,4 @@
-#include "facts/gpu_text.hpp"
+#include "facts/proc_text.hpp"
 
 #include "catch.hpp"
 

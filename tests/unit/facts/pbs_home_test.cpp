@@ -1,4 +1,4 @@
-#include "facts/site_folders.hpp"
+#include "facts/lined_json.hpp"
 
 #include "catch.hpp"
 

@@ -1,7 +1,6 @@
 #include "facts/program.hpp"
 
 #include "catch.hpp"
-#include "facts/python_facts.hpp"
 
 using namespace ddprun;
 using namespace ddprun::facts;

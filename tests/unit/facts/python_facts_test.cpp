@@ -1,4 +1,4 @@
-#include "facts/python_facts.hpp"
+#include "facts/program.hpp"
 
 #include "catch.hpp"
 

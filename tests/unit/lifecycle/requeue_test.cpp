@@ -1,4 +1,4 @@
-#include "lifecycle/requeue.hpp"
+#include "lifecycle/end_watch.hpp"
 
 #include <csignal>
 

@@ -1,4 +1,4 @@
-#include "lifecycle/store_use.hpp"
+#include "lifecycle/after_success.hpp"
 
 #include "catch.hpp"
 

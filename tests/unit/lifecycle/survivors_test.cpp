@@ -1,4 +1,4 @@
-#include "lifecycle/survivors.hpp"
+#include "lifecycle/after_success.hpp"
 
 #include "catch.hpp"
 

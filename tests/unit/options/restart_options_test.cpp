@@ -1,4 +1,4 @@
-#include "options/restart_options.hpp"
+#include "options/fault_options.hpp"
 
 #include "catch.hpp"
 #include "error_text.hpp"

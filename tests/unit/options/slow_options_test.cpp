@@ -1,4 +1,4 @@
-#include "options/hang_options.hpp"
+#include "options/fault_options.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "output/line_rate.hpp"
+#include "output/line_limits.hpp"
 
 #include "catch.hpp"
 

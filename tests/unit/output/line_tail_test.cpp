@@ -1,4 +1,4 @@
-#include "output/line_tail.hpp"
+#include "output/line_limits.hpp"
 
 #include "catch.hpp"
 

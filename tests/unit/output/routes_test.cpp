@@ -1,4 +1,4 @@
-#include "output/routes.hpp"
+#include "output/output_options.hpp"
 
 #include "catch.hpp"
 

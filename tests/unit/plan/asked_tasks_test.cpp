@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "catch.hpp"
 #include "error_text.hpp"
-#include "plan/unlike_nodes.hpp"
+#include "plan/launch_nodes.hpp"
 #include "plan/worker_count.hpp"
 #include "plan_node.hpp"
 

@@ -1,4 +1,4 @@
-#include "plan/node_count.hpp"
+#include "plan/launch_nodes.hpp"
 
 #include "base/error.hpp"
 #include "catch.hpp"

@@ -2,7 +2,6 @@
 #include "catch.hpp"
 #include "error_text.hpp"
 #include "plan/finalise.hpp"
-#include "plan/launch_plan.hpp"
 #include "plan_node.hpp"
 
 using namespace ddprun;

@@ -1,4 +1,4 @@
-#include "plan/ports.hpp"
+#include "plan/rendezvous_plan.hpp"
 
 #include <set>
 

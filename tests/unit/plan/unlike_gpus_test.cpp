@@ -1,4 +1,4 @@
-#include "plan/unlike_nodes.hpp"
+#include "plan/launch_nodes.hpp"
 
 #include "catch.hpp"
 

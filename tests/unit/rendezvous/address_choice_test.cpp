@@ -1,4 +1,4 @@
-#include "rendezvous/address_choice.hpp"
+#include "rendezvous/coordinator_address.hpp"
 
 #include "catch.hpp"
 

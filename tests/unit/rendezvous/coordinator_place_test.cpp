@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator_place.hpp"
+#include "rendezvous/coordinator_address.hpp"
 
 #include "catch.hpp"
 

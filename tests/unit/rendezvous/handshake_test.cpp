@@ -1,5 +1,4 @@
 #include "rendezvous/handshake.hpp"
-#include "rendezvous/launch_key.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/launch_failure.hpp"
+#include "rendezvous/missing_agents.hpp"
 
 #include "catch.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "catch.hpp"
 #include "rendezvous/host_limits.hpp"
-#include "rendezvous/membership/next_coordinator.hpp"
+#include "rendezvous/membership/member_session.hpp"
 
 using namespace ddprun;
 using namespace ddprun::rendezvous;

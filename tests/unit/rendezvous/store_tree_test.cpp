@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/store_tree.hpp"
+#include "rendezvous/coordinator/stage_sources.hpp"
 
 #include <map>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/waiting_text.hpp"
+#include "rendezvous/missing_agents.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "selflaunch/launcher_args.hpp"
+#include "selflaunch/remote_launcher.hpp"
 
 #include "base/text.hpp"
 #include "catch.hpp"

@@ -1,6 +1,6 @@
 #include "catch.hpp"
 #include "error_text.hpp"
-#include "facts/site_folders.hpp"
+#include "facts/lined_json.hpp"
 #include "site/site.hpp"
 
 using namespace ddprun;

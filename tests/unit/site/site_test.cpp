@@ -5,7 +5,7 @@
 
 #include "catch.hpp"
 #include "error_text.hpp"
-#include "facts/site_folders.hpp"
+#include "facts/lined_json.hpp"
 #include "plan/node_proposal.hpp"
 
 using namespace ddprun;

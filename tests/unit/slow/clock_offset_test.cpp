@@ -1,4 +1,4 @@
-#include "slow/clock_offset.hpp"
+#include "slow/trace.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "slow/slow_rank.hpp"
+#include "slow/slow_watch.hpp"
 
 #include "catch.hpp"
 

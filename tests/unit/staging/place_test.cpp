@@ -1,4 +1,4 @@
-#include "staging/place.hpp"
+#include "staging/rewrite.hpp"
 
 #include "catch.hpp"
 

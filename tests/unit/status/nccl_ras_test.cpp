@@ -1,4 +1,4 @@
-#include "status/nccl_ras.hpp"
+#include "status/flight_record.hpp"
 
 #include "catch.hpp"
 #include "test_data.hpp"

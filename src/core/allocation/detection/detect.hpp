@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "allocation/allocation.hpp"
-#include "allocation/place_options.hpp"
+#include "allocation/manual.hpp"
 #include "facts/snapshot.hpp"
 
 namespace ddprun::allocation {

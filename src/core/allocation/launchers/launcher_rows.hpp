@@ -1,10 +1,12 @@
-// The rows of the launchers' table, and what they share.
+// The rows of the launchers' table, what they share, and how each launcher's variables are read.
 #pragma once
 
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/variables.hpp"
 
 namespace ddprun::allocation {
+
+// The rows of the launchers' table, and what they share.
 
 // Returns the host of "prterun-n1-1485@1" (PRRTE's plm_base_jobid.c: tool, host and pid of the one who
 // started it); nullopt for any other name of a launch.

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "allocation/manual.hpp"
-#include "allocation/places/host_text.hpp"
 #include "allocation/places/place_rows.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"

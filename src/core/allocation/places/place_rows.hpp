@@ -1,13 +1,19 @@
-// Readers of the places, one function each.
-// Each returns nullopt if its mark is not set, and throws Error if the mark is set and the rest contradicts
-// it or is missing.
+// Readers of the places, one function each, and of hosts as places write them.
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "allocation/places/places.hpp"
+#include "base/sourced.hpp"
 
 namespace ddprun::allocation::place_rows {
+
+// Readers of the places, one function each.
+// Each returns nullopt if its mark is not set, and throws Error if the mark is set and the rest contradicts
+// it or is missing.
 
 // Reads SkyPilot, dstack, MLP, Arnold, ModelArts, Beaker, LeaderWorkerSet: variables alone, the rows of
 // variable_row.cpp.
@@ -50,3 +56,24 @@ std::optional<Sourced<int>> read_port(const Variables& variables, const std::str
 [[noreturn]] void refuse_half_set(const std::string& mark, const std::string& missing);
 
 }  // namespace ddprun::allocation::place_rows
+
+namespace ddprun::allocation {
+
+// Hosts as places write them: "h", "h:port", "[v6]:port", "v6".
+
+struct HostText {
+  std::string host;  // a name or a numeric address, without brackets
+  std::optional<int> port;
+  friend bool operator==(const HostText&, const HostText&) = default;
+};
+
+// Returns nullopt for a text that is none of these, or has a port outside 1 to 65535.
+std::optional<HostText> parse_host_text(std::string_view text);
+
+// Parses likewise; throws Error that names `origin`.
+HostText read_host_text(std::string_view text, const std::string& origin);
+
+// Reads the hosts of a list, without ports; empty entries are left out. Throws Error that names the variable.
+Sourced<std::vector<std::string>> read_host_list(const Sourced<std::string>& list, char separator);
+
+}  // namespace ddprun::allocation

@@ -6,6 +6,7 @@
 
 #include "allocation/manual.hpp"
 #include "allocation/places/place_rows.hpp"
+#include "allocation/variables.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -152,6 +153,24 @@ std::optional<Notice> find_unfollowed_place(const facts::Snapshot& snapshot, con
   return Notice{fmt::format("{}={} of the environment is ignored{}: ddprun uses this host only",
                             place->nodes.origin, place->nodes.value, why),
                 hint};
+}
+
+bool is_port_of_hook(const facts::Environment& environment) {
+  const Variables variables(environment);
+  const auto job = variables.text("SLURM_JOB_ID", "SLURM_JOBID");
+  const auto port = variables.text("MASTER_PORT");
+  if (!variables.has("PYTORCH_VERSION") || !job || !port) return false;
+  const auto number = parse_integer(job->value);
+  return number && *number > 0 && parse_integer(port->value) == 61000 + *number % 4536;
+}
+
+std::optional<std::string> find_threads_preset(const facts::Environment& environment) {
+  const Variables variables(environment);
+  const auto threads = variables.text("OMP_NUM_THREADS");
+  if (!threads || threads->value != "1") return std::nullopt;
+  if (is_port_of_hook(environment)) return "the container's hook";
+  if (variables.has("SKYPILOT_NODE_RANK") && variables.has("RAY_JOB_ID")) return "SkyPilot";
+  return std::nullopt;
 }
 
 }  // namespace ddprun::allocation

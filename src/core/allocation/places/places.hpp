@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "allocation/allocation.hpp"
-#include "allocation/place_options.hpp"
+#include "allocation/manual.hpp"
 #include "allocation/variables.hpp"
 #include "base/sourced.hpp"
 #include "facts/snapshot.hpp"
@@ -49,5 +49,14 @@ Allocation follow_place(const FoundPlace& place, const facts::Snapshot& snapshot
 // Returns a notice if variables of several nodes are set but not followed, since this process is a worker of
 // another launcher or node 0 is "localhost"; nullopt if none is set.
 std::optional<Notice> find_unfollowed_place(const facts::Snapshot& snapshot, const PlaceOptions& options);
+
+// Variables that a place or the hook of a container sets for every process: not the user's choice.
+
+// Returns who set OMP_NUM_THREADS=1: "SkyPilot" (Ray's num_cpus), "the container's hook" (enroot,
+// conf/hooks/extra/50-slurm-pytorch.sh); nullopt if the value may be the user's.
+std::optional<std::string> find_threads_preset(const facts::Environment& environment);
+
+// Reports whether MASTER_PORT is that hook's: 61000 + job id % 4536, the same for all steps of a job.
+bool is_port_of_hook(const facts::Environment& environment);
 
 }  // namespace ddprun::allocation

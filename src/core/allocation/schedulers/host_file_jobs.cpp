@@ -5,7 +5,6 @@
 #include "allocation/hostlist.hpp"
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/manual.hpp"
-#include "allocation/node_file.hpp"
 #include "allocation/schedulers/job.hpp"
 #include "allocation/variables.hpp"
 #include "base/error.hpp"

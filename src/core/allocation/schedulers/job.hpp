@@ -9,7 +9,7 @@
 
 #include "allocation/allocation.hpp"
 #include "allocation/launchers/launchers.hpp"
-#include "allocation/place_options.hpp"
+#include "allocation/manual.hpp"
 #include "facts/snapshot.hpp"
 
 namespace ddprun::allocation {

@@ -1,8 +1,9 @@
-// When a scheduler ends a job, and why it has, from what its own program shows of the job.
+// The end of a scheduler's job and its reason, from what the scheduler's own program shows of the job.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 #include "facts/schedulers.hpp"
 
 namespace ddprun::allocation {
+
+// When a scheduler ends a job, and why it has, from what its own program shows of the job.
 
 // Describes the end by `scontrol show job`: "job 29 reached its time limit of 01:00:00", "job 29 was
 // preempted", "... and is requeued", "job 29 is requeued", "job 29 was cancelled" (with "or its script has
@@ -78,5 +81,18 @@ std::vector<std::string> grace_question(facts::Scheduler scheduler, const std::s
 // `job`: what `scontrol show job` shows, of a job that is being preempted or is over; nothing is known of
 // another job, or of a step that was signalled. `config`: as end_grace()'s.
 std::optional<Milliseconds> parse_stop_grace(std::string_view job, std::string_view config);
+
+// The forms in which schedulers' programs show a job: pairs, attributes and spans of time.
+
+// Reads Slurm's "Key=value Key=value"; the first of each name counts.
+std::map<std::string, std::string> read_pairs(std::string_view shown);
+// The pairs of one job among the records of `scontrol show job`, each of which begins with JobId: the id of
+// an array shows all its elements, that of a heterogeneous job all its components. Empty where it is not
+// shown.
+std::map<std::string, std::string> read_slurm_job(std::string_view shown, const std::string& id);
+// Reads PBS' "    name = value", continued by lines that begin with a tab.
+std::map<std::string, std::string> read_attributes(std::string_view shown);
+// Parses "45", "30:00", "01:00:00" or "1-02:00:00" in seconds.
+std::optional<std::int64_t> parse_span(std::string_view text);
 
 }  // namespace ddprun::allocation

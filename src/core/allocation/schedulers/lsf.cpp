@@ -4,7 +4,6 @@
 
 #include "allocation/hostlist.hpp"
 #include "allocation/manual.hpp"
-#include "allocation/node_file.hpp"
 #include "allocation/schedulers/job.hpp"
 #include "allocation/variables.hpp"
 #include "base/error.hpp"

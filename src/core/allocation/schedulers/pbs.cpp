@@ -6,13 +6,12 @@
 
 #include "allocation/hostlist.hpp"
 #include "allocation/manual.hpp"
-#include "allocation/node_file.hpp"
 #include "allocation/schedulers/job.hpp"
 #include "allocation/variables.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "facts/lined_json.hpp"
 #include "facts/proc_text.hpp"
-#include "facts/site_folders.hpp"
 
 namespace ddprun::allocation {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "allocation/allocation.hpp"
-#include "allocation/place_options.hpp"
+#include "allocation/manual.hpp"
 #include "facts/snapshot.hpp"
 
 namespace ddprun::allocation {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "allocation/allocation.hpp"
-#include "allocation/place_options.hpp"
+#include "allocation/manual.hpp"
 #include "allocation/schedulers/job.hpp"
 #include "allocation/schedulers/slurm_place.hpp"
 #include "allocation/schedulers/slurm_step.hpp"

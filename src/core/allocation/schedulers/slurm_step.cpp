@@ -10,7 +10,7 @@
 #include "allocation/hostlist.hpp"
 #include "allocation/launchers/launchers.hpp"
 #include "allocation/manual.hpp"
-#include "allocation/schedulers/shown_fields.hpp"
+#include "allocation/schedulers/job_end.hpp"
 #include "allocation/variables.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"

@@ -9,7 +9,7 @@
 #include "plan/network_order.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/stage_sources.hpp"
-#include "rendezvous/waiting_text.hpp"
+#include "rendezvous/missing_agents.hpp"
 
 namespace ddprun::rendezvous {
 

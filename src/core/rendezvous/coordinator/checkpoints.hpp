@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/flush.hpp"
-#include "rendezvous/coordinator/coordinator_agent.hpp"
+#include "rendezvous/coordinator/coordinator_values.hpp"
 #include "rendezvous/coordinator_settings.hpp"
 #include "rendezvous/membership/membership.hpp"
 

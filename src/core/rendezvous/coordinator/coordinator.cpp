@@ -9,14 +9,13 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "plan/launch_nodes.hpp"
 #include "plan/network_order.hpp"
-#include "plan/unlike_nodes.hpp"
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
 #include "rendezvous/coordinator/stage_sources.hpp"
 #include "rendezvous/host_limits.hpp"
-#include "rendezvous/launch_failure.hpp"
-#include "rendezvous/waiting_text.hpp"
+#include "rendezvous/missing_agents.hpp"
 
 namespace ddprun::rendezvous {
 

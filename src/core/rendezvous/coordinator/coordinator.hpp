@@ -15,8 +15,8 @@
 // lost after Start ends the job, or is waited for if it may return. With MIN:MAX or spares all start again
 // with those that are here, as when one comes or is drained; that spends no restart, as a --restart does not,
 // and a failure beside it counts as caused by it. One that does not stop its workers in time ends the job. Of
-// a split network only a majority goes on (quorum.hpp, roster.hpp). One that takes over begins the next
-// attempt once no worker of the last one runs any more. An agent that keeps its connection but does not
+// a split network only a majority goes on (quorum.hpp, status_messages.hpp). One that takes over begins the
+// next attempt once no worker of the last one runs any more. An agent that keeps its connection but does not
 // answer is lost once others wait for it alone (answers.hpp). Nothing here looks at a clock or a socket:
 // events and `now` in, actions out, in order.
 #pragma once
@@ -27,18 +27,14 @@
 #include <vector>
 
 #include "lifecycle/restart_policy.hpp"
-#include "rendezvous/address_choice.hpp"
 #include "rendezvous/client_questions.hpp"
-#include "rendezvous/connection_end.hpp"
 #include "rendezvous/coordinator/answers.hpp"
 #include "rendezvous/coordinator/checkpoints.hpp"
-#include "rendezvous/coordinator/coordinator_action.hpp"
-#include "rendezvous/coordinator/coordinator_agent.hpp"
-#include "rendezvous/coordinator/hangs.hpp"
-#include "rendezvous/coordinator/restart_requests.hpp"
-#include "rendezvous/coordinator/status_round.hpp"
+#include "rendezvous/coordinator/coordinator_values.hpp"
+#include "rendezvous/coordinator_address.hpp"
 #include "rendezvous/coordinator_settings.hpp"
 #include "rendezvous/expected_messages.hpp"
+#include "rendezvous/host_limits.hpp"
 #include "rendezvous/membership/membership.hpp"
 #include "rendezvous/membership/quorum.hpp"
 #include "slow/slow_watch.hpp"

@@ -1,16 +1,18 @@
-// The agents that the coordinator knows: their places, their names, and failures of those that join only to
-// report one.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 #include "base/text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/coordinator/coordinator_events.hpp"
-#include "rendezvous/launch_failure.hpp"
-#include "rendezvous/waiting_text.hpp"
+#include "rendezvous/missing_agents.hpp"
 
 namespace ddprun::rendezvous {
+
+// The agents that the coordinator knows: their places, their names, and failures of those that join only to
+// report one.
 
 namespace {
 
@@ -174,6 +176,157 @@ std::string Coordinator::name_of(AgentIndex agent) const {
 
 report::Cause Coordinator::failed_here(std::string detail) const {
   return {report::Cause::Kind::launcher_failed, {}, 0, host_of(settings_.own), std::move(detail)};
+}
+
+// Ranks that the others wait for: seen by their agents, judged here by what all have seen.
+
+namespace {
+
+// Looks at where a slow rank is, one for each look at its collectives, before its notice does without the
+// place where it is while the others wait.
+constexpr int k_most_places = 5;
+
+}  // namespace
+
+void Coordinator::handle(ConnectionId connection, const ClockQuestion& question, TimePoint now) {
+  const auto time = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch());
+  actions_.push_back(SendTo{connection, ClockReply{question.asked, time.count()}});
+}
+
+void Coordinator::handle(ConnectionId connection, const CollectivesSeen& seen, TimePoint now) {
+  if (state_ != State::running) return;
+  const std::vector<AgentIndex> agents = members_.participants();
+  const auto runs = [this](AgentIndex agent) { return members_.takes_part(agent) && !at(agent).succeeded; };
+  slow_.note(members_.here().at(connection).value, seen.look, seen.trace,
+             static_cast<std::size_t>(std::ranges::count_if(agents, runs)), now);
+  for (const auto& [rank, seconds] : slow_.take_seconds(now)) record(told::waited(attempt_, rank, seconds));
+  if (!slow_due_) slow_due_ = slow_.take_slow(now);
+  if (!slow_due_ || std::exchange(slow_due_->look, seen.look) == seen.look) return;
+  status_round_.want(StatusRound::Purpose::slow);
+  ask(now);
+}
+
+// Tells of the slow rank once it is seen where it is while the others wait, or after some looks.
+void Coordinator::tell_slow(const status::JobStatus& job, TimePoint now) {
+  if (state_ != State::running || !slow_due_) return;
+  auto notice = slow::describe_slow(job, *slow_due_, settings_.hang.slow->window);
+  if (notice && !notice->seen_late && ++slow_due_->places < k_most_places) return;
+  slow_due_.reset();
+  if (!notice) return;
+  notice->what += replace_slow(notice->worker.rank, now);
+  record(told::slow(attempt_, *notice));
+  actions_.push_back(ShowNotice{{notice->what, notice->hint}});
+}
+
+// Gives the ranks of a slow rank's node to a spare (--on-slow). Returns what follows, for the notice.
+std::string Coordinator::replace_slow(int rank, TimePoint now) {
+  using enum options::OnSlow;
+  const options::OnSlow action = settings_.hang.on_slow.value;
+  if (action == report) return {};
+  const auto& all = members_.participants();
+  const auto owner =
+      std::ranges::find_if(all, [&](AgentIndex agent) { return runs_rank(agent, GlobalRank{rank}); });
+  if (owner == all.end() || *owner == settings_.own)
+    return "; its node coordinates the job and is not replaced";
+  if (!members_.set_aside(*owner)) return "; no spare can take the place of its node";
+  if (action == replace_at_restart) return "; a spare takes the place of its node at the next restart";
+  changes_.push_back(fmt::format("{} is replaced, as its rank {} is slow", host_of(*owner), rank));
+  begin_stop({attempt_}, now);
+  return "; a spare takes the place of its node";
+}
+
+// Ranks that hang: found by their agents, judged here by what all of them show.
+
+void Coordinator::handle(ConnectionId connection, const Quiet& quiet, TimePoint now) {
+  if (state_ != State::running) return;
+  hangs_.note(members_.here().at(connection), quiet);
+  if (!all_quiet() || !hangs_.takes_silence()) return;
+  status_round_.want(StatusRound::Purpose::hang);
+  ask(now);
+}
+
+// Reports whether all agents are quiet; one whose ranks have all ended has no sign to show.
+bool Coordinator::all_quiet() const {
+  const std::vector<AgentIndex> agents = members_.participants();
+  const auto is_over = [this](AgentIndex agent) {
+    return !members_.takes_part(agent) || at(agent).succeeded;
+  };
+  return std::ranges::all_of(agents,
+                             [&](AgentIndex agent) { return is_over(agent) || hangs_.is_quiet(agent); }) &&
+         !std::ranges::all_of(agents, is_over);
+}
+
+void Coordinator::handle(ConnectionId, const EarlyExit& early, TimePoint now) {
+  if (state_ != State::running || !hangs_.takes(early)) return;
+  status_round_.want(StatusRound::Purpose::early_exit);
+  ask(now);
+}
+
+void Coordinator::judge_hang(const status::JobStatus& job, bool early, TimePoint now) {
+  if (state_ != State::running || (early ? !hangs_.early_exit() : !all_quiet())) return;
+  const std::string why = early ? hangs_.why_early() : hangs_.why_quiet();
+  if (early && !hangs_.early_exit()->expired) {
+    const auto notice = status::describe_early_exit(job, why);
+    if (notice) actions_.push_back(ShowNotice{{notice->what, notice->hint}});
+  } else if (const auto verdict = status::make_verdict(job, why)) {
+    record(told::hang(attempt_, *verdict));
+    const auto& action = settings_.hang.action;
+    action && action->value == options::OnHang::report ? actions_.push_back(ShowHang{*verdict})
+                                                       : fail_hung(*verdict, now);
+  }
+}
+
+// Fails the attempt as if the rank that the others wait for had failed. If no restart is wanted, the cause is
+// final.
+void Coordinator::fail_hung(const status::Verdict& verdict, TimePoint now) {
+  report::Failure failure;
+  failure.attempt = attempt_;
+  failure.rank = GlobalRank{verdict.rank};
+  failure.local_rank = LocalRank{verdict.local_rank};
+  failure.host = verdict.host;
+  failure.pid = verdict.pid;
+  failure.program = settings_.program;
+  failure.status = {ExitStatus::Kind::hung, 0, StartStage::process, false, verdict.reason};
+  failure.message = verdict.places;
+  failure.hint = verdict.hint_after;
+  failure.gpu = verdict.gpu;
+  first_failure_ = failure;
+  failed_at_ = now;
+  const auto& action = settings_.hang.action;
+  if (action && action->value == options::OnHang::stop)
+    final_cause_ = report::Cause{report::Cause::Kind::worker_failed, failure, 0, {}, {}};
+  begin_stop({attempt_}, now);
+}
+
+// Checkpoints in the nodes' memory, and the end of the job while the newest one is being flushed.
+
+void Coordinator::handle(ConnectionId connection, const CheckpointsHeld& message, TimePoint) {
+  const AgentIndex agent = members_.here().at(connection);
+  checkpoints_.note(agent, announced(agent).host, message.held);
+}
+
+// Waits as if agents were still stopping their workers; none is any more.
+void Coordinator::hold_end() {
+  state_ = State::stopping;
+  state_deadline_.reset();
+  for (Agent& agent : agents_) {
+    agent.stopped = true;
+    agent.looks = false;
+  }
+}
+
+void Coordinator::settle(TimePoint now) {
+  if (state_ != State::finished) {
+    for (auto& [agent, order] : checkpoints_.take_orders(members_, state_ == State::running, now))
+      send(agent, CheckpointOrder{std::move(order)});
+    for (const auto& [step, folder] : checkpoints_.take_news())
+      record(told::checkpoint(attempt_, step, folder));
+    const auto end = checkpoints_.take_end(job_end_, now);
+    for (allocation::Notice& notice : checkpoints_.take_notices())
+      actions_.push_back(ShowNotice{std::move(notice)});
+    if (end) finish(*end);
+  }
+  update_status(now);
 }
 
 }  // namespace ddprun::rendezvous

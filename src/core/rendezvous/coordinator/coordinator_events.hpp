@@ -6,7 +6,7 @@
 #include "base/ids.hpp"
 #include "events/event.hpp"
 #include "report/outcome.hpp"
-#include "slow/slow_rank.hpp"
+#include "slow/slow_watch.hpp"
 #include "status/verdict.hpp"
 
 namespace ddprun::rendezvous::told {

@@ -24,8 +24,8 @@
 
 #include "base/duration.hpp"
 #include "base/ids.hpp"
-#include "rendezvous/coordinator_place.hpp"
-#include "rendezvous/roster.hpp"
+#include "rendezvous/coordinator_address.hpp"
+#include "rendezvous/status_messages.hpp"
 
 namespace ddprun::rendezvous {
 

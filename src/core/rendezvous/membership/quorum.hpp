@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
-#include "rendezvous/roster.hpp"
+#include "rendezvous/status_messages.hpp"
 
 namespace ddprun::rendezvous {
 

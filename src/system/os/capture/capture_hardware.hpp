@@ -1,12 +1,17 @@
-// Hardware that is too slow to read for every command line: the topology, and the GPU driver's own list.
-// Both may hang or crash inside other people's code, so each runs in a child of its own with a limit; a
-// failure becomes a line of HostFacts::doubts and leaves what was known before.
+// Facts that are too slow to read for every command line: topology, GPUs, installed libraries.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "base/duration.hpp"
 #include "facts/snapshot.hpp"
 
 namespace ddprun::os {
+
+// Hardware that is too slow to read for every command line: the topology, and the GPU driver's own list.
+// Both may hang or crash inside other people's code, so each runs in a child of its own with a limit; a
+// failure becomes a line of HostFacts::doubts and leaves what was known before.
 
 inline constexpr Milliseconds k_hardware_deadline{2000};
 
@@ -26,5 +31,18 @@ struct HardwareWish {
 // processes with a single thread.
 void capture_hardware(facts::HostFacts& host, const HardwareWish& wish,
                       Milliseconds deadline = k_hardware_deadline);
+
+// The libraries that ddprun uses where they are installed, for --version.
+
+struct OptionalLibrary {
+  std::string name;  // name for people: "libslurm"
+  std::string file;  // the file that was loaded; empty where there is none
+};
+
+// Loads each library and calls nothing in it.
+std::vector<OptionalLibrary> find_optional_libraries();
+
+// Returns "2.9.0": hwloc is linked.
+std::string hwloc_version();
 
 }  // namespace ddprun::os

@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/machine/capture_network.hpp"
 #include "os/private_files.hpp"
 

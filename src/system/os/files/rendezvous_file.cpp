@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/files/slow_files.hpp"
 #include "os/machine/capture_network.hpp"
 #include "os/private_files.hpp"

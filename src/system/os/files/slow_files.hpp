@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/duration.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 
 namespace ddprun::os {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "facts/gpu_text.hpp"
+#include "facts/proc_text.hpp"
 
 namespace ddprun::os {
 

@@ -10,7 +10,7 @@
 #include "base/duration.hpp"
 #include "facts/pmi_conversation.hpp"
 #include "facts/program.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/process/helper_child.hpp"
 
 namespace ddprun::os {

@@ -23,7 +23,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "facts/proc_text.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/libraries/hwloc_devices.hpp"
 #include "os/machine/capture_gpus.hpp"
 #include "os/machine/capture_processors.hpp"

@@ -10,7 +10,6 @@
 #include <tuple>
 
 #include "base/text.hpp"
-#include "facts/gpu_text.hpp"
 #include "facts/proc_text.hpp"
 #include "os/read_file.hpp"
 

@@ -1,6 +1,7 @@
-// CPUs of this machine and those that this process may use.
+// CPUs of this machine, and CPUs and memory that a process here may use.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "facts/proc_text.hpp"
 
 namespace ddprun::os {
+
+// CPUs of this machine and those that this process may use.
 
 // CPUs on which ddprun itself runs, and those of a process it started, as the kernel shows them.
 
@@ -44,5 +47,17 @@ int capture_online_cpus(const std::string& root = "");
 // Returns the tightest CPU quota between the control group and the top of its hierarchy, in CPUs; version 2
 // and 1.
 std::optional<double> capture_cpu_quota(const facts::CgroupPaths& cgroups, const std::string& root = "");
+
+// Memory that a process here may use.
+
+// Returns the host's memory, or the least limit of this process' cgroup and those around it; nullopt if
+// neither can be read. `root` is in front of every path.
+std::optional<std::uint64_t> usable_memory(const std::string& root = {});
+
+// Returns how much of it is free now, or could be had from the page cache.
+std::optional<std::uint64_t> free_memory(const std::string& root = {});
+
+// Returns the memory of a process, shared pages by their share; nullopt if it cannot be read.
+std::optional<std::uint64_t> memory_of(int pid);
 
 }  // namespace ddprun::os

@@ -27,7 +27,7 @@ bool ask_now(idtype_t type, int id, int flags, siginfo_t& info) {
          ::waitid(type, static_cast<id_t>(id), &info, flags | WNOHANG) == 0;
 }
 
-// Does not reap: of one that we trace (held_signals.hpp) a stop is shown too, which no other call would see
+// Does not reap: of one that we trace a stop is shown too, which no other call would see
 // then.
 std::optional<ExitStatus> look_at_end(idtype_t type, int id) {
   siginfo_t info{};

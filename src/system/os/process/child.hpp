@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/exit_status.hpp"
-#include "os/fd.hpp"
-#include "os/process/spawn_failure.hpp"
+#include "os/descriptors.hpp"
+#include "os/process/bind_self.hpp"
 
 namespace ddprun::os {
 

@@ -1,4 +1,4 @@
-// The machine's processes as /proc shows them: who belongs to whom, what they use, which one is stuck.
+// The machine's processes as /proc shows them, and those that were killed for memory.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "base/duration.hpp"
+#include "facts/proc_text.hpp"
 #include "facts/stuck_process.hpp"
 
 namespace ddprun::os {
+
+// The machine's processes as /proc shows them: who belongs to whom, what they use, which one is stuck.
 
 // Looks at a process that SIGKILL has not ended.
 
@@ -89,5 +92,25 @@ bool has_mapped(int pid, std::string_view name);
 // Sends to this very process; false when it is gone, even when its number is in use again, and without a
 // /proc of our own.
 bool send_signal_to(const ProcessEntry& process, int signal);
+
+// Watch for processes of ours that the kernel killed because memory was used up.
+
+class OomWatch {
+ public:
+  // Remembers how many were killed so far. `root` is in front of every path.
+  explicit OomWatch(std::string root = {});
+
+  // Returns why a process was killed by SIGKILL for memory: "the limit of 4.0 GiB of its cgroup was reached";
+  // empty: it was not, as far as this process may see.
+  std::string explain_kill(int pid);
+
+ private:
+  std::optional<std::int64_t> count() const;
+  bool kernel_log_tells(int pid) const;
+
+  std::string root_;
+  std::optional<facts::MemoryGroup> group_;
+  std::int64_t known_ = 0;  // kills that are explained, or were there before
+};
 
 }  // namespace ddprun::os

@@ -1,7 +1,7 @@
 // A helper process that cleans up after a ddprun that could not: killed by SIGKILL, crashed, out of memory.
 //
 // ddprun tells it which workers live; it sleeps, and the kernel wakes it when ddprun has gone. Every ten
-// seconds it looks whether ddprun runs (os/process/held_parent.hpp). Without "all is well" before, it kills
+// seconds it looks whether ddprun runs (os/process/reaper.hpp). Without "all is well" before, it kills
 // the workers' families and every process that carries this launch's marker variable, which also reaches what
 // left the family, until a look finds none (a job that a worker submitted carries it too: who belongs to
 // another job is left alone), and removes the launch's folder. Without a /proc of our own PID namespace it
@@ -14,12 +14,16 @@
 // others in their place. Those that ddprun was started with are closed at once, and left as they are.
 #pragma once
 
+#include <signal.h>
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/duration.hpp"
-#include "os/fd.hpp"
+#include "facts/stuck_process.hpp"
+#include "os/descriptors.hpp"
 #include "os/process/child.hpp"
 
 namespace ddprun::os {
@@ -57,7 +61,7 @@ class Reaper {
   void watch(int leader);
   void forget(int leader);
   // A connection, by its descriptor, to those who do without this ddprun once they have closed it. Forget it
-  // before it is closed here. Where ddprun does not run any more (os/process/held_parent.hpp) and most of
+  // before it is closed here. Where ddprun does not run any more (os/process/reaper.hpp) and most of
   // them are closed, it is killed.
   void note_link(int socket);
   void forget_link(int socket);
@@ -77,6 +81,45 @@ class Reaper {
   Fd writer_;
   int pid_ = -1;
   EndingChild ending_;
+};
+
+// Checks in the reaper whether the ddprun that it belongs to runs.
+// A ddprun that is stopped (SIGSTOP) or waits in the kernel (state D) cannot report that itself: the reaper
+// reports it on its standard error. The kernel keeps its connections. When the other ends continue without it
+// they close them, and then it is killed, so that its workers do not run on; so it is when they have ended
+// their output, which it does not read. Nothing is reported if a shell has stopped it at a terminal (^Z):
+// that shell shows it.
+
+// Connections to other processes of the job.
+struct PeerLinks {
+  std::vector<int> lifelines;  // closed when the other side does without us
+  std::vector<int> outputs;    // output of the other side, which ends it
+};
+
+class HeldParent {
+ public:
+  // `links_end_first`: as in ReaperDuties.
+  HeldParent(pid_t pid, std::string host, std::optional<Milliseconds> links_end_first)
+      : pid_(pid), host_(std::move(host)), links_end_first_(links_end_first) {}
+
+  // Checks the parent if a check is due. Returns true if it has killed it, as it does not run and the other
+  // ends of most of `links` have closed them, or have ended their output.
+  bool look(const PeerLinks& links);
+  // Waits until there is something to read from `reader`, the next check is due, a link is closed, or one of
+  // the signals that `mask` lets through arrives.
+  void wait(int reader, const PeerLinks& links, const sigset_t& mask) const;
+
+ private:
+  void tell(const std::string& what, const std::string& hint) const;
+  bool is_forsaken(const PeerLinks& links, TimePoint now);
+
+  pid_t pid_;
+  std::string host_;
+  std::optional<Milliseconds> links_end_first_;
+  facts::StoppedProcess watch_;
+  bool at_terminal_ = false;  // stopped there by its shell
+  std::optional<TimePoint> links_closed_;
+  bool killed_ = false;
 };
 
 }  // namespace ddprun::os

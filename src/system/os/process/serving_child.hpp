@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/duration.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/process/child_call.hpp"
 
 namespace ddprun::os {

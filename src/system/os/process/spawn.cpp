@@ -17,9 +17,9 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "os/process/bare_call.hpp"
 #include "os/process/become.hpp"
-#include "os/process/blocked_signals.hpp"
+#include "os/process/bind_self.hpp"
+#include "os/process/signals.hpp"
 
 namespace ddprun::os {
 

@@ -20,7 +20,6 @@
 #include "facts/binding.hpp"
 #include "os/process/bind_self.hpp"
 #include "os/process/child.hpp"
-#include "os/process/spawn_failure.hpp"
 
 namespace ddprun::os {
 

@@ -1,9 +1,9 @@
 #include "agent/job_store.hpp"
 
 #include "catch.hpp"
-#include "console/log.hpp"
+#include "console/console.hpp"
 #include "error_text.hpp"
-#include "net/bound_socket.hpp"
+#include "net/tcp_tools.hpp"
 
 using namespace ddprun;
 using namespace ddprun::agent;

@@ -23,7 +23,7 @@
 #include "os/process/helper_child.hpp"
 #include "os/process/serving_child.hpp"
 #include "os/read_file.hpp"
-#include "plan/ports.hpp"
+#include "plan/rendezvous_plan.hpp"
 
 using namespace ddprun;
 using namespace ddprun::checkpoints;

@@ -1,5 +1,5 @@
 // Options from files, variables and sites: what counts, and what is said about a broken one.
-#include "command_line/config.hpp"
+#include "command_line/lower_places.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "command_line/version.hpp"
+#include "command_line/help.hpp"
 
 #include "catch.hpp"
 #include "version_number.hpp"

@@ -1,5 +1,5 @@
 // Folders of --stacks FOLDER: of a run with --stacks-every, and of torch's own flight records.
-#include "commands/stack_folder.hpp"
+#include "commands/status_command.hpp"
 
 #include <unistd.h>
 

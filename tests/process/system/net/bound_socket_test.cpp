@@ -1,4 +1,4 @@
-#include "net/bound_socket.hpp"
+#include "net/tcp_tools.hpp"
 
 #include <cerrno>
 

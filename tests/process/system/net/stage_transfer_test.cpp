@@ -10,9 +10,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "catch.hpp"
-#include "net/bound_socket.hpp"
-#include "net/staging/stage_client.hpp"
-#include "net/staging/stage_server.hpp"
+#include "net/staging/stage_exchange.hpp"
+#include "net/tcp_tools.hpp"
 
 using namespace ddprun;
 using namespace ddprun::net;

@@ -1,4 +1,4 @@
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

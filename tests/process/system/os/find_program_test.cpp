@@ -1,4 +1,4 @@
-#include "os/find_program.hpp"
+#include "os/path_walk.hpp"
 
 #include <unistd.h>
 

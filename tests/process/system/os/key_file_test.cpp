@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "catch.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/files/temp_dir.hpp"
 #include "os/read_file.hpp"
 

@@ -1,4 +1,4 @@
-#include "os/terminal/output_sink.hpp"
+#include "os/terminal/terminal.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

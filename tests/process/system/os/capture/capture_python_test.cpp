@@ -1,4 +1,4 @@
-#include "os/machine/capture_python.hpp"
+#include "os/machine/capture_step.hpp"
 
 #include <filesystem>
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "catch.hpp"
-#include "facts/site_folders.hpp"
+#include "facts/lined_json.hpp"
 #include "fake_root.hpp"
 #include "os/machine/capture_gpus.hpp"
 #include "os/machine/capture_network.hpp"

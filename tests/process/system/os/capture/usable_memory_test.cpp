@@ -1,4 +1,4 @@
-#include "os/machine/usable_memory.hpp"
+#include "os/machine/capture_processors.hpp"
 
 #include <unistd.h>
 

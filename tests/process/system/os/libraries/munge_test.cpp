@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "os/files/temp_dir.hpp"
-#include "os/find_program.hpp"
+#include "os/path_walk.hpp"
 
 using namespace ddprun;
 using namespace ddprun::os;

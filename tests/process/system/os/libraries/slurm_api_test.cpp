@@ -15,7 +15,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "catch.hpp"
-#include "os/fd.hpp"
+#include "os/descriptors.hpp"
 #include "random_seed.hpp"
 
 using namespace ddprun;

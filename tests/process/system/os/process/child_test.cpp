@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "os/process/blocked_signals.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/signals.hpp"
 #include "processes.hpp"

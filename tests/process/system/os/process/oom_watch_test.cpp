@@ -1,4 +1,4 @@
-#include "os/process/oom_watch.hpp"
+#include "os/process/process_table.hpp"
 
 #include "catch.hpp"
 #include "fake_root.hpp"

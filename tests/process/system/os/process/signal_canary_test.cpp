@@ -1,4 +1,4 @@
-#include "os/process/signal_canary.hpp"
+#include "os/process/helper_child.hpp"
 
 #include <poll.h>
 #include <signal.h>
