@@ -25,6 +25,14 @@ if "DDPRUN_TEST_DOING" in os.environ:  # tests/support/run_suite.py asks by SIGU
     faulthandler.register(signal.SIGUSR1, file=doing, all_threads=False, chain=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if "DDPRUN_TEST_NIGHTLY" in os.environ:
+        return
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker(pytest.mark.skip(reason="scripts/nightly runs it (DDPRUN_TEST_NIGHTLY)"))
+
+
 @pytest.fixture(scope="session")
 def binary() -> Path:
     reason = programs.why_no_binary()

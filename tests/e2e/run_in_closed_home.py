@@ -1,7 +1,7 @@
 """Runs tests from a copy of the checkout that its owner alone can enter, as most homes are: end-to-end tests, and as the
 owner, who is not root, what needs no root.
 
-    run_in_closed_home.py UNIT_TESTS PROCESS_TESTS ARGUMENT...   the arguments are pytest's
+    run_in_closed_home.py PROCESS_TESTS ARGUMENT...   the arguments are pytest's
 
 With root's help the copy has the build folder of the checkout, so that nothing of it can be reached another way.
 """
@@ -50,18 +50,18 @@ def run(name: str, command: list[str], environment: dict[str, str], folder: Path
     return code
 
 
-def run_as_owner(programs: list[str], pytest: list[str], environment: dict[str, str], folder: Path) -> list[int]:
+def run_as_owner(program: str, pytest: list[str], environment: dict[str, str], folder: Path) -> list[int]:
     owner = ["setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups"] if os.geteuid() == 0 else []
     codes = [run("as an ordinary user: end-to-end tests", [*owner, *pytest, *OWNERS_TESTS], environment, folder)]
-    for program in programs:  # their data has the path that it had when they were built
-        if subprocess.run([*owner, "test", "-x", program, "-a", "-r", str(TOP / "tests" / "data")]).returncode == 0:
-            codes.append(run(f"as an ordinary user: {program}", [*owner, program], environment, folder))
-        else:
-            print(f"\nskipped: an ordinary user cannot reach {program} and its data in {TOP / 'tests'}")
+    # Its data has the path that it had when it was built.
+    if subprocess.run([*owner, "test", "-x", program, "-a", "-r", str(TOP / "tests" / "data")]).returncode == 0:
+        codes.append(run(f"as an ordinary user: {program}", [*owner, program], environment, folder))
+    else:
+        print(f"\nskipped: an ordinary user cannot reach {program} and its data in {TOP / 'tests'}")
     return codes
 
 
-def run_all(checkout: Path, programs: list[str], arguments: list[str]) -> int:
+def run_all(checkout: Path, program: str, arguments: list[str]) -> int:
     """As root in a mount namespace that nothing else is in."""
     if os.geteuid() == 0:
         subprocess.run(["mount", "--bind", TOP / "build", checkout / "build"], check=True)
@@ -71,13 +71,13 @@ def run_all(checkout: Path, programs: list[str], arguments: list[str]) -> int:
     tests = [argument for argument in arguments if argument.endswith(".py")]
     codes = [run("end-to-end tests", [*pytest, *tests], environment, folder)]
     names = {"HOME": str(checkout.parent), "USER": "daemon", "LOGNAME": "daemon", "TMPDIR": "/tmp"}
-    codes += run_as_owner([seen_there(program, checkout) for program in programs], pytest, environment | names, folder)
+    codes += run_as_owner(seen_there(program, checkout), pytest, environment | names, folder)
     return next((code for code in codes if code not in (0, SKIPPED)), 0 if 0 in codes else SKIPPED)
 
 
 def main() -> int:
     if sys.argv[1] == "--checkout":
-        return run_all(Path(sys.argv[2]), sys.argv[3:5], sys.argv[5:])
+        return run_all(Path(sys.argv[2]), sys.argv[3], sys.argv[4:])
     enter = ["unshare", "--mount"] if os.geteuid() == 0 else []
     probe = subprocess.run([*enter, "true"], capture_output=True, text=True)
     if probe.returncode != 0:

@@ -1,6 +1,6 @@
-"""Runs end-to-end tests with a ddprun that is built with sanitizers, and fails where these have found anything.
+"""Runs a command of end-to-end tests with a ddprun that is built with sanitizers, and fails where these have found anything.
 
-    run_sanitized.py FOLDER TEST...   the other arguments are pytest's; FOLDER is for what the sanitizers report
+    run_sanitized.py FOLDER COMMAND...   FOLDER is for what the sanitizers report
 
 A finding ends a process with exit code 99, which no test expects; but a process whose exit code is not looked at, or
 that was about to be killed, may have one as well. So each is written to FOLDER, and one file there is a failure.
@@ -48,8 +48,7 @@ def main() -> int:
     problem = why_no_leak_check(os.environ["DDPRUN_TEST_BINARY"], folder)
     if problem:
         print(f"without the check for leaks, which does not work here: {problem}", flush=True)
-    code = subprocess.run([sys.executable, "-u", "-m", "pytest", *sys.argv[2:]],
-                          env=os.environ | options(folder, leaks=not problem)).returncode
+    code = subprocess.run(sys.argv[2:], env=os.environ | options(folder, leaks=not problem)).returncode
     reports = sorted(folder.iterdir())
     for report in reports:
         print(f"\n{report}:\n{report.read_text(errors='replace')}")

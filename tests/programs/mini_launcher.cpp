@@ -30,7 +30,6 @@
 #include "os/process/reaper.hpp"
 #include "os/process/signals.hpp"
 #include "os/process/spawn.hpp"
-#include "os/terminal/output_sink.hpp"
 #include "os/terminal/terminal.hpp"
 #include "streams/input_pump.hpp"
 

@@ -15,6 +15,8 @@ from support.pbs_stand_ins import PbsJob
 from support.programs import EXAMPLES
 from test_examples import losses, places, submit
 
+pytestmark = pytest.mark.nightly
+
 TWO_EACH = [f"{rank} of 4 on n{1 + rank // 2}, local rank {rank % 2}" for rank in range(4)]
 STAND_INS = {
     "torchrun_jsc": 'exec torchrun "$@"',  # torch 2.13 follows is_host without the patch

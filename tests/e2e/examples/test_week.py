@@ -43,6 +43,7 @@ def test_a_week_of_jobs_ends_as_one_undisturbed_job(cluster, examples):
     assert ends[-1] == ("240", undisturbed_loss(cluster, examples, 240), ""), text
 
 
+@pytest.mark.nightly
 def test_a_week_of_pbs_jobs_ends_as_one_undisturbed_job(cluster, examples):
     """Without PBS: its programs are played, and show a walltime that ends a little after the warning."""
     node, programs_folder = cluster.nodes[0], examples / "bin"

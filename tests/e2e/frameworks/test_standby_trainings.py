@@ -40,8 +40,9 @@ def command(machine: Machine, script: str) -> list[str]:
 
 
 @pytest.mark.timeout(600 + 300 * RESTARTS)
-@pytest.mark.parametrize("script", ["resuming.py", "fsdp2.py", "compiled.py", "loaders.py", "relative.py", "configured.py",
-                                    "accelerated.py", "lightning.py"])
+@pytest.mark.parametrize("script", ["resuming.py", "fsdp2.py", "loaders.py", *(
+    pytest.param(script, marks=pytest.mark.nightly)
+    for script in ("compiled.py", "relative.py", "configured.py", "accelerated.py", "lightning.py"))])
 def test_a_restarted_training_computes_the_same(machine, torch_python, script):
     if script in NEEDS:
         require(NEEDS[script])

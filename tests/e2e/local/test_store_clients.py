@@ -2,7 +2,7 @@
 
 DDPRUN_TEST_BUILD names the build folder; DDPRUN_TEST_TORCH_PYTHON an interpreter with a torch of today, and
 DDPRUN_TEST_OLD_TORCH_PYTHON one with torch before 2.1 (default /usr/bin/python3). A case whose interpreter has no torch
-is skipped. Each case is a piece of Python that runs in that interpreter with `store` (a fresh client), `client()`,
+is skipped. Each case is a piece of Python that runs in a process of that interpreter with `store` (a fresh client), `client()`,
 `fails()` and torch's names at hand.
 """
 
@@ -16,13 +16,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.forking_python import ForkingPython, forking_python
+
 BUILD = pathlib.Path(os.environ.get("DDPRUN_TEST_BUILD", "build/dev"))
 DEADLINE = 120
 
-PRELUDE = """
+IMPORTS = """
 import datetime, sys, threading
 import torch, torch.distributed as dist
 from torch.distributed import PrefixStore, TCPStore
+"""
+PRELUDE = IMPORTS + """
 port, kind = int(sys.argv[1]), sys.argv[2]
 options = {} if kind == "old" else {"use_libuv": kind == "libuv"}
 seconds = lambda count: datetime.timedelta(seconds=count)
@@ -43,7 +47,7 @@ store = client()
 """
 
 
-def interpreter(kind: str) -> str:
+def find_interpreter(kind: str) -> str:
     if kind == "old":
         python = os.environ.get("DDPRUN_TEST_OLD_TORCH_PYTHON", "/usr/bin/python3")
         condition = "tuple(map(int, torch.__version__.split('.')[:2])) < (2, 1)"
@@ -63,8 +67,14 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def python(kind: str) -> str:
-    return interpreter(kind)
+def interpreter(kind: str) -> str:
+    return find_interpreter(kind)
+
+
+@pytest.fixture(scope="module")
+def python(interpreter: str) -> Iterator[ForkingPython]:
+    with forking_python(interpreter, IMPORTS) as started:
+        yield started
 
 
 @pytest.fixture(params=[0, 2], ids=["store", "relays"], scope="module")
@@ -82,10 +92,8 @@ def port(relays: int) -> Iterator[int]:
         assert server.wait(timeout=DEADLINE) == 0
 
 
-def run(python: str, port: int, kind: str, code: str) -> None:
-    program = PRELUDE + textwrap.dedent(code)
-    done = subprocess.run([python, "-c", program, str(port), kind], capture_output=True, text=True, timeout=DEADLINE)
-    assert done.returncode == 0, done.stderr
+def run(python: ForkingPython, port: int, kind: str, code: str) -> None:
+    python.check(PRELUDE + textwrap.dedent(code), str(port), kind)
 
 
 def needs_queues(kind: str) -> None:
@@ -98,7 +106,7 @@ def needs_current(kind: str) -> None:
         pytest.skip("this torch lacks the method")
 
 
-def test_set_get_add_and_count(python: str, port: int, kind: str) -> None:
+def test_set_get_add_and_count(python: ForkingPython, port: int, kind: str) -> None:
     run(python, port, kind, """
         assert store.num_keys() == 0
         store.set("key", "value")
@@ -112,7 +120,7 @@ def test_set_get_add_and_count(python: str, port: int, kind: str) -> None:
     """)
 
 
-def test_a_large_value(python: str, port: int, kind: str) -> None:
+def test_a_large_value(python: ForkingPython, port: int, kind: str) -> None:
     run(python, port, kind, """
         value = bytes(range(256)) * 40000
         store.set("large", value)
@@ -120,7 +128,7 @@ def test_a_large_value(python: str, port: int, kind: str) -> None:
     """)
 
 
-def test_delete(python: str, port: int, kind: str) -> None:
+def test_delete(python: ForkingPython, port: int, kind: str) -> None:
     run(python, port, kind, """
         store.set("key", "value")
         assert store.delete_key("key") is True
@@ -131,7 +139,7 @@ def test_delete(python: str, port: int, kind: str) -> None:
     """)
 
 
-def test_compare_set(python: str, port: int, kind: str) -> None:
+def test_compare_set(python: ForkingPython, port: int, kind: str) -> None:
     run(python, port, kind, """
         assert store.compare_set("key", "wrong", "new") == b"wrong"
         assert store.compare_set("key", "", "first") == b"first"
@@ -141,7 +149,7 @@ def test_compare_set(python: str, port: int, kind: str) -> None:
     """)
 
 
-def test_a_wait_ends_when_another_client_sets(python: str, port: int, kind: str) -> None:
+def test_a_wait_ends_when_another_client_sets(python: ForkingPython, port: int, kind: str) -> None:
     run(python, port, kind, """
         others = [client() for _ in range(5)]
         got = []
@@ -156,7 +164,7 @@ def test_a_wait_ends_when_another_client_sets(python: str, port: int, kind: str)
     """)
 
 
-def test_a_timeout_does_not_break_the_client(python: str, port: int, kind: str) -> None:
+def test_a_timeout_does_not_break_the_client(python: ForkingPython, port: int, kind: str) -> None:
     run(python, port, kind, """
         other = client()
         for attempt in range(3):
@@ -169,7 +177,7 @@ def test_a_timeout_does_not_break_the_client(python: str, port: int, kind: str) 
     """)
 
 
-def test_prefixes(python: str, port: int, kind: str) -> None:
+def test_prefixes(python: ForkingPython, port: int, kind: str) -> None:
     run(python, port, kind, """
         inner = PrefixStore("inner", PrefixStore("outer", store))
         inner.set("key", "value")
@@ -178,7 +186,7 @@ def test_prefixes(python: str, port: int, kind: str) -> None:
     """)
 
 
-def test_many_workers_are_counted(python: str, port: int, kind: str) -> None:
+def test_many_workers_are_counted(python: ForkingPython, port: int, kind: str) -> None:
     run(python, port, kind, """
         workers = [TCPStore("127.0.0.1", port, 3, False, timeout=seconds(60), **options) for _ in range(3)]
         assert store.num_keys() == 1
@@ -187,7 +195,7 @@ def test_many_workers_are_counted(python: str, port: int, kind: str) -> None:
     """)
 
 
-def test_check_append_and_clone(python: str, port: int, kind: str) -> None:
+def test_check_append_and_clone(python: ForkingPython, port: int, kind: str) -> None:
     needs_current(kind)
     run(python, port, kind, """
         assert not store.check(["key"])
@@ -199,7 +207,7 @@ def test_check_append_and_clone(python: str, port: int, kind: str) -> None:
     """)
 
 
-def test_many_keys_at_once(python: str, port: int, kind: str) -> None:
+def test_many_keys_at_once(python: ForkingPython, port: int, kind: str) -> None:
     needs_current(kind)
     run(python, port, kind, """
         store.multi_set(["a", "b", "empty"], ["1", "2", ""])
@@ -214,7 +222,7 @@ def test_many_keys_at_once(python: str, port: int, kind: str) -> None:
     """)
 
 
-def test_list_keys(python: str, port: int, kind: str) -> None:
+def test_list_keys(python: ForkingPython, port: int, kind: str) -> None:
     needs_current(kind)
     run(python, port, kind, """
         TCPStore("127.0.0.1", port, 1, False, timeout=seconds(60), **options)
@@ -224,7 +232,7 @@ def test_list_keys(python: str, port: int, kind: str) -> None:
     """)
 
 
-def test_barrier(python: str, port: int, kind: str) -> None:
+def test_barrier(python: ForkingPython, port: int, kind: str) -> None:
     needs_current(kind)
     run(python, port, kind, """
         clients = [client() for _ in range(3)]
@@ -239,7 +247,7 @@ def test_barrier(python: str, port: int, kind: str) -> None:
     """)
 
 
-def test_a_compare_set_that_does_not_match_wakes_who_waits_at_a_barrier(python: str, port: int, kind: str) -> None:
+def test_a_compare_set_that_does_not_match_wakes_who_waits_at_a_barrier(python: ForkingPython, port: int, kind: str) -> None:
     needs_current(kind)
     run(python, port, kind, """
         waiting = client()
@@ -251,7 +259,7 @@ def test_a_compare_set_that_does_not_match_wakes_who_waits_at_a_barrier(python: 
     """)
 
 
-def test_add_reads_a_number_as_stoll_does(python: str, port: int, kind: str) -> None:
+def test_add_reads_a_number_as_stoll_does(python: ForkingPython, port: int, kind: str) -> None:
     run(python, port, kind, """
         for value, total in ((" 7", 8), ("7abc", 8), ("+7", 8), ("-7x", -6)):
             store.set("counter", value)
@@ -259,7 +267,7 @@ def test_add_reads_a_number_as_stoll_does(python: str, port: int, kind: str) -> 
     """)
 
 
-def test_queues(python: str, port: int, kind: str) -> None:
+def test_queues(python: ForkingPython, port: int, kind: str) -> None:
     needs_queues(kind)
     run(python, port, kind, """
         fails(lambda: store.queue_pop("q", block=False), "empty")
@@ -298,12 +306,12 @@ dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("method", ["env://", "tcp://127.0.0.1:{port}"])
-def test_a_process_group(python: str, port: int, kind: str, method: str) -> None:
+def test_a_process_group(interpreter: str, port: int, kind: str, method: str) -> None:
     environment = os.environ | {
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "3", "GLOO_SOCKET_IFNAME": "lo",
         "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0", "OMP_NUM_THREADS": "1",
         "USE_LIBUV": "0" if kind == "legacy" else "1"}
-    command = [python, "-c", RANK, method.format(port=port)]
+    command = [interpreter, "-c", RANK, method.format(port=port)]
     ranks = [subprocess.Popen(command, env=environment | {"RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
              for rank in range(3)]
     try:
