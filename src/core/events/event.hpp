@@ -28,7 +28,7 @@ enum class EventKind {
   end,        // the job is over
   asked,      // a restart was asked for
   unfit,      // a node is unfit for another attempt, and what follows
-  slow,       // the other ranks wait for one
+  slow,       // the other ranks wait for one, or all for a link
   waited,     // time that they waited for it
   checkpoint  // a step can be restored: from memory, or from the flush folder
 };

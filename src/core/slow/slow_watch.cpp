@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "facts/proc_text.hpp"
 #include "slow/collectives.hpp"
 #include "slow/waits.hpp"
 
@@ -24,7 +25,7 @@ using std::chrono::microseconds;
 constexpr Milliseconds k_longest_interval{30'000}, k_shortest_interval{1'000}, k_per_agent{50};
 constexpr std::size_t k_most_of_all = 200'000, k_fewest = 48;
 constexpr double k_whole = 0.8;  // share of the window before anything is told
-constexpr double k_steady = 0.5, k_recovered = 0.5, k_worth_telling = 0.01;
+constexpr double k_steady = 0.5, k_recovered = 0.5, k_worth_telling = 0.01, k_times_slower = 2;
 constexpr std::size_t k_most_told = 16;
 constexpr std::chrono::minutes k_hour{60}, k_about{5}, k_lately{5};
 
@@ -60,7 +61,48 @@ void SlowWatch::forget_start(NodeTrace& trace, TimePoint now) {
     std::erase_if(rank.entries, [from](const Entry& entry) { return entry.at < from; });
 }
 
+void Shares::add(TimePoint now, std::map<int, double> shares) { looks_.emplace_back(now, std::move(shares)); }
+
+void Shares::forget_old(TimePoint now) {
+  while (!looks_.empty() && looks_.front().first < now - notice_.window) looks_.pop_front();
+}
+
+std::map<int, double> Shares::mean() const {
+  std::map<int, double> sums;
+  for (const auto& [at, shares] : looks_) {
+    for (const auto& [number, share] : shares) sums[number] += share / static_cast<double>(looks_.size());
+  }
+  for (auto& [number, share] : sums) share = std::clamp(share, 0.0, 1.0);
+  return sums;
+}
+
+bool Shares::is_whole(TimePoint now) const {
+  return !looks_.empty() && now - looks_.front().first >= k_whole * notice_.window;
+}
+
+bool Shares::is_steady(int number, double share) const {
+  std::vector<double> seen;
+  for (const auto& [at, shares] : looks_) seen.push_back(shares.contains(number) ? shares.at(number) : 0);
+  return share >= notice_.share && middle_of(std::move(seen)) >= k_steady * notice_.share;
+}
+
+std::optional<std::pair<int, double>> Shares::take(TimePoint now) {
+  if (!is_whole(now)) return std::nullopt;
+  std::optional<std::pair<int, double>> largest;
+  for (const auto& [number, share] : mean()) {
+    if (share < k_recovered * notice_.share) told_.erase(number);
+    if (told_.contains(number) || (largest && largest->second >= share) || !is_steady(number, share))
+      continue;
+    largest = {number, share};
+  }
+  if (largest) told_.insert(largest->first);
+  return largest;
+}
+
 void SlowWatch::judge(TimePoint now) {
+  ranks_.forget_old(now);
+  links_.forget_old(now);
+  if (counts_from_ && now >= *counts_from_) judge_links(now);
   std::vector<NodeTrace> traces;
   for (auto& [agent, trace] : std::exchange(gathered_, {})) {
     forget_start(trace, now);
@@ -69,21 +111,40 @@ void SlowWatch::judge(TimePoint now) {
     traces.push_back(std::move(trace));
   }
   while (!steps_.empty() && steps_.front().first < now - k_hour - k_about) steps_.pop_front();
-  while (!looks_.empty() && looks_.front().first < now - notice_->window) looks_.pop_front();
   Waits waits = measure_waits(traces);
   if (waits.span <= 0) return;
   for (auto& [rank, waited] : waits.of_rank) waited /= waits.span;
-  looks_.emplace_back(now, std::move(waits.of_rank));
+  ranks_.add(now, std::move(waits.of_rank));
 }
 
-std::map<int, double> SlowWatch::shares() const {
-  std::map<int, double> sums;
-  for (const auto& [at, shares] : looks_) {
-    for (const auto& [rank, share] : shares) sums[rank] += share / static_cast<double>(looks_.size());
-  }
-  for (auto& [rank, share] : sums) share = std::clamp(share, 0.0, 1.0);
-  return sums;
+namespace {
+
+// Bytes a second while it was busy.
+double rate_of(const LinkUse& use) {
+  return static_cast<double>(use.sent) * 1e6 / static_cast<double>(use.busy);
 }
+
+}  // namespace
+
+void SlowWatch::judge_links(TimePoint now) {
+  std::map<int, double> shares;
+  for (const auto& [agent, trace] : gathered_) {
+    if (!trace.link) continue;
+    std::vector<double> others;
+    for (const auto& [other, its] : gathered_) {
+      if (other != agent && its.link) others.push_back(rate_of(*its.link));
+    }
+    const LinkUse& use = *trace.link;
+    const double usual = middle_of(std::move(others));
+    if (rate_of(use) * k_times_slower > usual) continue;
+    const double lost = static_cast<double>(use.busy) - static_cast<double>(use.sent) * 1e6 / usual;
+    shares[agent] = lost / static_cast<double>(use.span);
+    slow_links_[agent] = SlowLink{agent, 0, use, usual};
+  }
+  links_.add(now, std::move(shares));
+}
+
+std::map<int, double> SlowWatch::shares() const { return ranks_.mean(); }
 
 std::optional<StepTime> SlowWatch::step() const {
   if (steps_.empty()) return std::nullopt;
@@ -96,33 +157,25 @@ std::optional<StepTime> SlowWatch::step() const {
   return StepTime{middle_of(lately), before.empty() ? std::nullopt : std::optional(middle_of(before))};
 }
 
-bool SlowWatch::is_whole(TimePoint now) const {
-  return !looks_.empty() && now - looks_.front().first >= k_whole * notice_->window;
-}
-
-bool SlowWatch::is_steadily_slow(int rank, double share) const {
-  std::vector<double> seen;
-  for (const auto& [at, shares] : looks_) seen.push_back(shares.contains(rank) ? shares.at(rank) : 0);
-  return share >= notice_->share && middle_of(std::move(seen)) >= k_steady * notice_->share;
-}
-
 std::optional<SlowRank> SlowWatch::take_slow(TimePoint now) {
-  if (!notice_ || !is_whole(now)) return std::nullopt;
-  std::optional<SlowRank> slowest;
-  for (const auto& [rank, share] : shares()) {
-    if (share < k_recovered * notice_->share) told_.erase(rank);
-    if (told_.contains(rank) || (slowest && slowest->share >= share) || !is_steadily_slow(rank, share))
-      continue;
-    slowest = SlowRank{rank, share};
-  }
-  if (slowest) told_.insert(slowest->rank);
-  return slowest;
+  if (!notice_) return std::nullopt;
+  const auto taken = ranks_.take(now);
+  return taken ? std::optional(SlowRank{taken->first, taken->second}) : std::nullopt;
+}
+
+std::optional<SlowLink> SlowWatch::take_slow_link(TimePoint now) {
+  if (!notice_) return std::nullopt;
+  const auto taken = links_.take(now);
+  if (!taken) return std::nullopt;
+  SlowLink link = slow_links_.at(taken->first);
+  link.share = taken->second;
+  return link;
 }
 
 std::map<int, double> SlowWatch::take_seconds(TimePoint now) {
-  if (!is_whole(now) || (seconds_taken_ && now < *seconds_taken_ + notice_->window)) return {};
+  if (!ranks_.is_whole(now) || (seconds_taken_ && now < *seconds_taken_ + notice_->window)) return {};
   const std::chrono::duration<double> time =
-      now - std::max(seconds_taken_.value_or(TimePoint{}), looks_.front().first);
+      now - std::max(seconds_taken_.value_or(TimePoint{}), ranks_.begin());
   seconds_taken_ = now;
   std::vector<std::pair<double, int>> costly;
   for (const auto& [rank, share] : shares()) {
@@ -246,6 +299,36 @@ void add_waits(status::JobStatus& job, const slow::SlowWatch& watch) {
     std::tie(job.step, job.step_hour_ago) = std::tie(step->now, step->hour_ago);
 }
 
+namespace {
+
+std::string describe_rate(double bytes) {
+  return facts::describe_bytes(static_cast<std::uint64_t>(bytes)) + "/s";
+}
+
+}  // namespace
+
+SlowNotice describe_slow_link(const SlowLink& link, const std::string& host, const std::string& peer,
+                              Milliseconds window) {
+  SlowNotice notice;
+  notice.host = host;
+  const std::string from = printable(host, 128), to = printable(peer, 128);
+  notice.what = fmt::format(
+      "the connection from {} to {} is slow: it carries {}, those of the other nodes {}; the ranks waited "
+      "for it "
+      "{:.0f} % of the last {}",
+      from, to, describe_rate(rate_of(link.use)), describe_rate(link.usual), 100 * link.share,
+      describe_duration(window));
+  if (const double resent = static_cast<double>(link.use.resent) / static_cast<double>(link.use.sent);
+      resent >= k_worth_telling)
+    notice.what += fmt::format("; {:.0f} % of its bytes were lost and sent again", 100 * resent);
+  notice.hint = fmt::format(
+      "look at the network cards of {} and {} and at their switch; ddprun --check measures the connections "
+      "between "
+      "all nodes",
+      from, to);
+  return notice;
+}
+
 std::optional<SlowNotice> describe_slow(const status::JobStatus& job, const slow::SlowRank& slow,
                                         Milliseconds window) {
   SlowNotice notice;
@@ -254,13 +337,13 @@ std::optional<SlowNotice> describe_slow(const status::JobStatus& job, const slow
     notice.worker = worker;
     notice.host = node.host;
   });
-  if (notice.worker.pid == 0) return std::nullopt;
+  if (!notice.worker) return std::nullopt;
   const std::string host = printable(notice.host, 128);
-  const Compared compared = compare(job, notice.worker);
+  const Compared compared = compare(job, *notice.worker);
   notice.seen_late = compared.is_waited_for;
   notice.what = fmt::format("rank {} on {} is slow: the other ranks waited for it {:.0f} % of the last {}",
                             slow.rank, host, 100 * slow.share, describe_duration(window)) +
-                describe_cause(notice.worker, compared);
+                describe_cause(*notice.worker, compared);
   notice.hint = fmt::format(
       "ddprun --status shows how long the others wait for each rank; ddprun --drain {} gives its node's work "
       "to a spare",

@@ -24,6 +24,12 @@ namespace ddprun::slow {
 // least: a disturbance of one minute is over before its notice would be read. It is told once, and again
 // only after it was at half of the share. What is entered in the first tenth of the window after the first
 // collectives, when caches fill and kernels are compiled, does not count.
+//
+// Behind a slow link all ranks wait for the end of a collective, and each has entered it in time. There the
+// kernels' counts tell: of each node the connection that was busy for the longest time (find_busiest), and
+// how many bytes it carried meanwhile. A node's link is slow where the rate is less than half of that of the
+// other nodes in the middle; it costs the time beyond what its bytes would have taken at their rate, and is
+// told by the same rule as a rank. Two nodes are enough: what goes one way is compared with what comes back.
 
 // Returns the time from one look to the next: a tenth of the window, from one second to 30, and more the more
 // agents the coordinator hears. Measured with torch 2.13: a look takes 0.07 s of CPU of each rank, in a
@@ -39,6 +45,34 @@ struct SlowRank {
   int look = -1;     // look at the collectives after which the last one was
 };
 
+struct SlowLink {
+  int agent = 0;     // sends
+  double share = 0;  // share of the window
+  LinkUse use{};     // its latest
+  double usual = 0;  // bytes a second of the other nodes in the middle
+};
+
+// Shares of a window's looks by rank, or by agent; a large and steady one is told once.
+class Shares {
+ public:
+  explicit Shares(const options::SlowNotice& notice) : notice_(notice) {}
+
+  void add(TimePoint now, std::map<int, double> shares);
+  void forget_old(TimePoint now);
+  std::map<int, double> mean() const;
+  bool is_whole(TimePoint now) const;  // the window
+  TimePoint begin() const { return looks_.front().first; }
+  // Returns the largest that is to be told now.
+  std::optional<std::pair<int, double>> take(TimePoint now);
+
+ private:
+  bool is_steady(int number, double share) const;
+
+  options::SlowNotice notice_;
+  std::deque<std::pair<TimePoint, std::map<int, double>>> looks_;
+  std::set<int> told_;
+};
+
 struct StepTime {
   Milliseconds now{0};
   std::optional<Milliseconds> hour_ago{};
@@ -46,7 +80,8 @@ struct StepTime {
 
 class SlowWatch {
  public:
-  explicit SlowWatch(const std::optional<options::SlowNotice>& notice) : notice_(notice) {}
+  explicit SlowWatch(const std::optional<options::SlowNotice>& notice)
+      : notice_(notice), ranks_(notice.value_or(options::SlowNotice{})), links_(ranks_) {}
 
   void begin_attempt();
   // Notes what an agent has sent. `agents`: how many take part.
@@ -55,25 +90,25 @@ class SlowWatch {
   // Returns the share of the window in which the others waited for each rank; of a quicker one it is 0.
   std::map<int, double> shares() const;
   std::optional<StepTime> step() const;
-  // Returns the slowest of the ranks that are to be told now.
+  // Returns the slowest of the ranks, and of the links, that are to be told now.
   std::optional<SlowRank> take_slow(TimePoint now);
+  std::optional<SlowLink> take_slow_link(TimePoint now);
   // Returns the seconds for which the others waited for each rank since the last call, once in a window: the
   // sixteen that cost most, of those that cost a hundredth.
   std::map<int, double> take_seconds(TimePoint now);
 
  private:
   void judge(TimePoint now);
+  void judge_links(TimePoint now);
   void forget_start(NodeTrace& trace, TimePoint now);
-  bool is_whole(TimePoint now) const;  // the window
-  bool is_steadily_slow(int rank, double share) const;
 
   std::optional<options::SlowNotice> notice_;
-  int number_ = -1;                       // number of the look that is being gathered
-  std::map<int, NodeTrace> gathered_;     // traces by agent
-  std::optional<TimePoint> counts_from_;  // entries before do not count
-  std::deque<std::pair<TimePoint, std::map<int, double>>> looks_;  // shares by rank, of one window
-  std::deque<std::pair<TimePoint, Milliseconds>> steps_;           // steps of an hour
-  std::set<int> told_;
+  int number_ = -1;                                       // number of the look that is being gathered
+  std::map<int, NodeTrace> gathered_;                     // traces by agent
+  std::optional<TimePoint> counts_from_;                  // entries before do not count
+  Shares ranks_, links_;                                  // links: by agent
+  std::map<int, SlowLink> slow_links_;                    // the latest of each agent
+  std::deque<std::pair<TimePoint, Milliseconds>> steps_;  // steps of an hour
   std::optional<TimePoint> seconds_taken_;
 };
 
@@ -83,12 +118,16 @@ struct SlowNotice {
   std::string what;  // "rank 5 on n2 is slow: the other ranks waited for it 18 % of the last 5 min; ..."
   std::string hint;
   std::string host;
-  status::WorkerStatus worker{};
-  bool seen_late = false;  // it was seen while most of the others waited for it
+  std::optional<status::WorkerStatus> worker{};  // none: it is of a link
+  bool seen_late = false;                        // it was seen while most of the others waited for it
 };
 
 // Adds how long the others wait for each rank, and how long a step takes.
 void add_waits(status::JobStatus& job, const slow::SlowWatch& watch);
+
+// "the connection from n2 to n3 is slow: ..." `peer`: a name, or the address.
+SlowNotice describe_slow_link(const SlowLink& link, const std::string& host, const std::string& peer,
+                              Milliseconds window);
 
 // Returns nullopt if the status does not have that rank, or it has ended.
 std::optional<SlowNotice> describe_slow(const status::JobStatus& job, const slow::SlowRank& slow,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "base/json_fields.hpp"
@@ -57,6 +58,26 @@ void describe_rank(OrderedFields& fields, RankTrace& rank) {
   });
 }
 
+constexpr std::size_t k_most_address = 64;
+
+void describe_connection(OrderedFields& fields, Connection& connection) {
+  fields.value("peer", connection.peer, k_most_address);
+  fields.value("id", connection.id);
+  fields.value("acked", connection.acked);
+  fields.value("resent", connection.resent);
+  fields.value("busy", connection.busy);
+  fields.value("round_trip", connection.round_trip);
+  fields.value("segment", connection.segment);
+}
+
+void describe_link(OrderedFields& fields, LinkUse& link) {
+  fields.value("peer", link.peer, k_most_address);
+  fields.value("sent", link.sent);
+  fields.value("resent", link.resent);
+  fields.value("busy", link.busy);
+  fields.value("span", link.span);
+}
+
 void describe_trace(OrderedFields& fields, NodeTrace& trace) {
   fields.value("base", trace.base, std::numeric_limits<std::int64_t>::min() / 4,
                std::numeric_limits<std::int64_t>::max() / 4);
@@ -64,6 +85,8 @@ void describe_trace(OrderedFields& fields, NodeTrace& trace) {
   fields.value("step", trace.step);
   fields.value("groups", trace.groups, k_most_groups);
   fields.value("ranks", trace.ranks, k_most_ranks, describe_rank);
+  fields.optional("connections", trace.connections, k_most_connections, describe_connection);
+  fields.optional("link", trace.link, describe_link);
   for (const RankTrace& rank : trace.ranks) {
     fields.check(std::ranges::all_of(rank.entries,
                                      [&](const Entry& entry) {
@@ -94,6 +117,39 @@ void add_flight_record(NodeTrace& node, int rank, std::string_view text) {
                              signature_of(*each, operation), static_cast<int>(at), took_in(*each)});
   }
   node.ranks.push_back(std::move(trace));
+}
+
+namespace {
+
+constexpr double k_segments_under_way = 4, k_much_resent = 0.01, k_least_rate = 64 << 10;  // bytes a second
+
+// `use` is that of the time in which the connection has come to what it is `now`.
+bool shows_a_rate(const LinkUse& use, const Connection& now) {
+  const auto sent = static_cast<double>(use.sent);
+  if (use.busy <= 0 || use.span <= 0 || sent * 1e6 < k_least_rate * static_cast<double>(use.span))
+    return false;
+  const double under_way = sent / static_cast<double>(use.busy) * now.round_trip;
+  return under_way >= k_segments_under_way * now.segment ||
+         static_cast<double>(use.resent) >= k_much_resent * sent;
+}
+
+}  // namespace
+
+std::optional<LinkUse> find_busiest(const std::vector<Connection>& before, const std::vector<Connection>& now,
+                                    std::int64_t span) {
+  std::map<std::int64_t, const Connection*> known;
+  for (const Connection& connection : before) known[connection.id] = &connection;
+  std::optional<LinkUse> busiest;
+  for (const Connection& connection : now) {
+    const auto found = known.find(connection.id);
+    if (found == known.end()) continue;
+    const Connection& old = *found->second;
+    const LinkUse use{connection.peer, connection.acked - old.acked, connection.resent - old.resent,
+                      connection.busy - old.busy, span};
+    if (old.peer != connection.peer || use.sent < 0 || use.resent < 0) continue;  // another with its number
+    if (shows_a_rate(use, connection) && (!busiest || use.busy > busiest->busy)) busiest = use;
+  }
+  return busiest;
 }
 
 void shorten(NodeTrace& node, std::size_t most) {

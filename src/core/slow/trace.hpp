@@ -33,12 +33,36 @@ struct RankTrace {
   friend bool operator==(const RankTrace&, const RankTrace&) = default;
 };
 
+// A TCP connection of a rank to another host, with what its kernel has counted since it was opened
+// (tcp_info of linux/tcp.h).
+struct Connection {
+  std::string peer;         // address, numeric
+  std::int64_t id = 0;      // its inode: that of no other while it is open
+  std::int64_t acked = 0;   // bytes that have arrived
+  std::int64_t resent = 0;  // bytes that were sent more than once
+  std::int64_t busy = 0;    // microseconds in which bytes were on their way, and the peer had room for more
+  int round_trip = 0;       // microseconds, smoothed
+  int segment = 0;          // bytes of a full one
+  friend bool operator==(const Connection&, const Connection&) = default;
+};
+
+// Use of one connection between two looks.
+struct LinkUse {
+  std::string peer;
+  std::int64_t sent = 0, resent = 0;  // bytes
+  std::int64_t busy = 0;              // microseconds
+  std::int64_t span = 0;              // microseconds from one look to the other
+  friend bool operator==(const LinkUse&, const LinkUse&) = default;
+};
+
 struct NodeTrace {
   std::int64_t base = 0;  // microseconds on a clock that the nodes share
   int bound = 0;          // microseconds by which that clock may be wrong; ranks of one node share an error
   int step = 0;           // microseconds of a training step of the first rank; 0: not known
   std::vector<std::string> groups;
   std::vector<RankTrace> ranks;
+  std::vector<Connection> connections{};  // to other hosts; only the use of one is sent on
+  std::optional<LinkUse> link{};          // the connection that limits the node's sending, if one may
   friend bool operator==(const NodeTrace&, const NodeTrace&) = default;
 };
 
@@ -47,6 +71,12 @@ struct NodeTrace {
 // from the first one.
 void add_flight_record(NodeTrace& node, int rank, std::string_view json);
 
+// Returns the use of the connection that was busy for the longest time since `before`, of those whose rate is
+// the network's: there were more bytes on their way than a few segments, or many were sent twice. A rank that
+// sends small messages waits for each answer, and shows no rate.
+std::optional<LinkUse> find_busiest(const std::vector<Connection>& before, const std::vector<Connection>& now,
+                                    std::int64_t span);
+
 // Keeps the newest `most` entries of each rank.
 void shorten(NodeTrace& node, std::size_t most);
 
@@ -54,7 +84,8 @@ void shorten(NodeTrace& node, std::size_t most);
 std::string render_trace(const NodeTrace& trace);
 std::optional<NodeTrace> parse_trace(std::string_view text);
 
-inline constexpr std::size_t k_most_groups = 256, k_most_ranks = 1024, k_most_entries = 256;
+inline constexpr std::size_t k_most_groups = 256, k_most_ranks = 1024, k_most_entries = 256,
+                             k_most_connections = 1024;
 inline constexpr std::size_t k_max_trace = std::size_t{768} << 10;  // bytes of its text
 
 // Offset of this host's wall clock from the clock of the coordinator, measured by questions to it.

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "console/console.hpp"
 #include "inspection/worker_questions.hpp"
+#include "net/socket_owner.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
 #include "slow/slow_watch.hpp"
@@ -28,6 +29,7 @@ void TraceLooks::end_attempt() {
   trace_.reset();
   clock_.begin();
   ranks_.clear();
+  connections_.clear();
 }
 
 // An answer that never comes, as while the coordinator is lost, does not end the looks.
@@ -39,16 +41,34 @@ void TraceLooks::look() {
   if (!inspection::has_collective_traces(doors)) return;
   try {
     query_ = std::make_unique<probes::ChildQuery>(
-        context_, inspection::capture_traces_in_child(doors, ranks_, entries_), slow::k_max_trace,
-        Milliseconds{2000}, [this](const std::string& answer, bool) {
+        context_,
+        inspection::capture_traces_in_child(
+            doors, ranks_, [pids = pids()] { return net::list_connections(pids); }, entries_),
+        slow::k_max_trace, Milliseconds{2000}, [this](const std::string& answer, bool) {
           query_.reset();
           trace_ = slow::parse_trace(answer);
+          if (trace_) note_links(*trace_);
           finish();
         });
     ask_clock();
   } catch (const Error& error) {
     console::say_detail(error.what());
   }
+}
+
+std::vector<int> TraceLooks::pids() const {
+  std::vector<int> pids;
+  for (std::size_t worker = 0; worker < ranks_.size(); ++worker) {
+    if (const int pid = workers_.pid(worker); pid > 0) pids.push_back(pid);
+  }
+  return pids;
+}
+
+void TraceLooks::note_links(slow::NodeTrace& trace) {
+  const std::int64_t now = os::unix_microseconds();
+  trace.link = slow::find_busiest(connections_, trace.connections, now - connections_at_);
+  connections_ = std::exchange(trace.connections, {});
+  connections_at_ = now;
 }
 
 void TraceLooks::ask_clock() { tell_(rendezvous::ClockQuestion{os::unix_microseconds()}); }

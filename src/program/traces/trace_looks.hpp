@@ -34,6 +34,8 @@ class TraceLooks {
 
  private:
   void look();
+  std::vector<int> pids() const;
+  void note_links(slow::NodeTrace& trace);
   void ask_clock();
   void finish();
 
@@ -43,7 +45,9 @@ class TraceLooks {
   boost::asio::steady_timer timer_;
   std::unique_ptr<probes::ChildQuery> query_;  // under way
   slow::ClockOffset clock_;
-  std::optional<slow::NodeTrace> trace_;  // seen, in this host's time
+  std::optional<slow::NodeTrace> trace_;       // seen, in this host's time
+  std::vector<slow::Connection> connections_;  // seen by the look before
+  std::int64_t connections_at_ = 0;            // microseconds of that look
   std::vector<int> ranks_;
   Attempt attempt_;
   Milliseconds interval_{0};

@@ -72,7 +72,7 @@ std::string profile_workers(const status::NodeStatus& node, std::vector<std::str
 }
 
 std::string capture_traces(const std::vector<std::string>& doors, const std::vector<int>& ranks,
-                           std::size_t most) {
+                           const ListConnections& connections, std::size_t most) {
   const auto questions = ask(doors, "fr_trace_json?includestacktraces=false", k_trace_limit);
   slow::NodeTrace node;
   for (std::size_t i = 0; i < questions.size() && i < ranks.size(); ++i) {
@@ -81,6 +81,7 @@ std::string capture_traces(const std::vector<std::string>& doors, const std::vec
       node.step = static_cast<int>(slow::find_step(node).value_or(0));
     slow::shorten(node, most);
   }
+  node.connections = connections();
   return slow::render_trace(node);
 }
 
@@ -98,8 +99,9 @@ bool has_collective_traces(const std::vector<std::string>& doors) {
 }
 
 os::AnsweringChild capture_traces_in_child(const std::vector<std::string>& doors,
-                                           const std::vector<int>& ranks, std::size_t most) {
-  return os::AnsweringChild([=] { return capture_traces(doors, ranks, most); },
+                                           const std::vector<int>& ranks, const ListConnections& connections,
+                                           std::size_t most) {
+  return os::AnsweringChild([=] { return capture_traces(doors, ranks, connections, most); },
                             "ask the workers for their collectives");
 }
 

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "base/duration.hpp"
 #include "os/descriptors.hpp"
 #include "os/process/helper_child.hpp"
+#include "slow/trace.hpp"
 #include "status/job_status.hpp"
 
 namespace ddprun::inspection {
@@ -44,10 +46,12 @@ inline constexpr Milliseconds k_profile_grace{2500};
 bool has_collective_traces(const std::vector<std::string>& doors);
 
 // Asks for the flight records, within a second. `ranks`: by door. The answer is for slow::parse_trace(), in
-// Unix time, with the newest `most` entries of each rank. No interpreter takes part. Throws Error if there
-// can be no child.
+// Unix time, with the newest `most` entries of each rank, and the connections that the child lists. No
+// interpreter takes part. Throws Error if there can be no child.
+using ListConnections = std::function<std::vector<slow::Connection>()>;
 os::AnsweringChild capture_traces_in_child(const std::vector<std::string>& doors,
-                                           const std::vector<int>& ranks, std::size_t most);
+                                           const std::vector<int>& ranks, const ListConnections& connections,
+                                           std::size_t most);
 
 // Questions to servers inside workers, asked side by side; their answers are not trusted.
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,10 +14,15 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
+#include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -235,6 +241,131 @@ rendezvous::Holder find_holder(const TcpEnds& ends, uid_t user) {
   if (const auto row = find_in_tables(ends.client, ends.server)) return judge(*row, user);
   const bool readable = !read_table("/proc/net/tcp").empty();
   return readable ? rendezvous::Holder::elsewhere : rendezvous::Holder::unknown;
+}
+
+namespace {
+
+// Beginning of tcp_info of linux/tcp.h (Linux 4.19), which cannot be included beside netinet/tcp.h, whose
+// tcp_info ends earlier. The kernel only adds to its end.
+struct KernelTcpInfo {
+  std::array<std::uint8_t, 8> state_and_options;
+  std::uint32_t rto, ato, snd_mss, rcv_mss, unacked, sacked, lost, retrans, fackets;
+  std::uint32_t last_data_sent, last_ack_sent, last_data_recv, last_ack_recv;
+  std::uint32_t pmtu, rcv_ssthresh, rtt, rttvar, snd_ssthresh, snd_cwnd, advmss, reordering;
+  std::uint32_t rcv_rtt, rcv_space, total_retrans;
+  std::uint64_t pacing_rate, max_pacing_rate, bytes_acked, bytes_received;
+  std::uint32_t segs_out, segs_in, notsent_bytes, min_rtt, data_segs_in, data_segs_out;
+  std::uint64_t delivery_rate, busy_time, rwnd_limited, sndbuf_limited;
+  std::uint32_t delivered, delivered_ce;
+  std::uint64_t bytes_sent, bytes_retrans;
+};
+static_assert(offsetof(KernelTcpInfo, bytes_acked) == 120 && offsetof(KernelTcpInfo, busy_time) == 168);
+
+std::set<std::uint32_t> sockets_of(const std::vector<int>& pids) {
+  std::set<std::uint32_t> found;
+  for (const int pid : pids) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid), error)) {
+      const std::string target =
+          std::filesystem::read_symlink(entry.path(), error).string();  // "socket:[123]"
+      if (error || !target.starts_with("socket:[")) continue;
+      if (const auto inode =
+              number_of<std::uint32_t>(std::string_view(target).substr(8, target.size() - 9), 10))
+        found.insert(*inode);
+    }
+  }
+  return found;
+}
+
+template <class Value>
+std::optional<Value> read_as(std::span<const char> bytes) {
+  Value value;
+  if (bytes.size() < sizeof value) return std::nullopt;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+std::span<const char> without(std::span<const char> bytes, std::size_t count) {
+  return bytes.subspan(std::min(bytes.size(), count));
+}
+
+std::string address_of(const inet_diag_msg& found) {
+  sockaddr_storage storage{};
+  storage.ss_family = found.idiag_family;
+  if (found.idiag_family == AF_INET) {
+    auto& four = reinterpret_cast<sockaddr_in&>(storage);
+    std::memcpy(&four.sin_addr, found.id.idiag_dst, sizeof four.sin_addr);
+  } else {
+    auto& six = reinterpret_cast<sockaddr_in6&>(storage);
+    std::memcpy(&six.sin6_addr, found.id.idiag_dst, sizeof six.sin6_addr);
+  }
+  return plain_endpoint(storage).address().to_string();
+}
+
+// Reads what follows `found` in the kernel's answer. Returns nullopt without the counts.
+std::optional<slow::Connection> read_connection(const inet_diag_msg& found, std::span<const char> parts) {
+  const auto whole = [](std::uint64_t count) { return static_cast<std::int64_t>(count); };
+  while (const auto part = read_as<rtattr>(parts)) {
+    const auto info = read_as<KernelTcpInfo>(without(parts, RTA_LENGTH(0)));
+    if (part->rta_type == INET_DIAG_INFO && part->rta_len >= RTA_LENGTH(sizeof(KernelTcpInfo)) && info) {
+      return slow::Connection{address_of(found),
+                              found.idiag_inode,
+                              whole(info->bytes_acked),
+                              whole(info->bytes_retrans),
+                              whole(info->busy_time - std::min(info->busy_time, info->rwnd_limited)),
+                              static_cast<int>(info->rtt),
+                              static_cast<int>(info->snd_mss)};
+    }
+    if (part->rta_len < sizeof *part) break;
+    parts = without(parts, RTA_ALIGN(part->rta_len));
+  }
+  return std::nullopt;
+}
+
+// Adds what one answer of the kernel has. Reports whether more may follow.
+bool add_connections(std::span<const char> answer, const std::set<std::uint32_t>& wanted,
+                     std::vector<slow::Connection>& all) {
+  while (const auto header = read_as<nlmsghdr>(answer)) {
+    if (header->nlmsg_type != SOCK_DIAG_BY_FAMILY || header->nlmsg_len < NLMSG_HDRLEN)
+      return false;  // the end
+    const auto content =
+        without(answer.first(std::min<std::size_t>(answer.size(), header->nlmsg_len)), NLMSG_HDRLEN);
+    const auto found = read_as<inet_diag_msg>(content);
+    const bool is_wanted = found && wanted.contains(found->idiag_inode) &&
+                           !std::ranges::equal(found->id.idiag_src, found->id.idiag_dst);
+    if (is_wanted && all.size() < slow::k_most_connections) {
+      if (auto connection = read_connection(*found, without(content, NLMSG_ALIGN(sizeof *found))))
+        all.push_back(std::move(*connection));
+    }
+    answer = without(answer, NLMSG_ALIGN(header->nlmsg_len));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<slow::Connection> list_connections(const std::vector<int>& pids) {
+  const std::set<std::uint32_t> wanted = sockets_of(pids);
+  std::vector<slow::Connection> all;
+  for (const int family : {AF_INET, AF_INET6}) {
+    const Descriptor netlink{::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
+    DiagRequest request;
+    request.header.nlmsg_len = sizeof request;
+    request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    request.content.sdiag_family = static_cast<std::uint8_t>(family);
+    request.content.sdiag_protocol = IPPROTO_TCP;
+    request.content.idiag_ext = 1 << (INET_DIAG_INFO - 1);
+    request.content.idiag_states = 1U << TCP_ESTABLISHED;
+    if (wanted.empty() || ::send(netlink.number, &request, sizeof request, 0) < 0) continue;
+    alignas(nlmsghdr) std::array<char, 32 << 10> buffer;
+    ssize_t size = 1;
+    while (size > 0) {
+      size = ::recv(netlink.number, buffer.data(), buffer.size(), MSG_DONTWAIT);
+      if (size <= 0 || !add_connections({buffer.data(), static_cast<std::size_t>(size)}, wanted, all)) break;
+    }
+  }
+  return all;
 }
 
 }  // namespace ddprun::net

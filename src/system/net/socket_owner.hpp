@@ -1,5 +1,5 @@
-// Owner of the other end of a TCP connection on this host, as its kernel shows it.
-// It is found by NETLINK_SOCK_DIAG (sock_diag(7), some 20 us a look-up, no privilege needed), else in
+// TCP connections of this host as its kernel shows them: the owner of one, and the use of those of processes.
+// An owner is found by NETLINK_SOCK_DIAG (sock_diag(7), some 20 us a look-up, no privilege needed), else in
 // /proc/net/tcp and tcp6.
 #pragma once
 
@@ -8,8 +8,10 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "rendezvous/client_questions.hpp"
+#include "slow/trace.hpp"
 
 namespace ddprun::net {
 
@@ -40,5 +42,10 @@ std::optional<SocketRow> find_in_socket_table(std::string_view text,
 
 // Returns the holder of the client's end as this host knows it. `own` is for processes of `user` and of root.
 rendezvous::Holder find_holder(const TcpEnds& ends, uid_t user);
+
+// Returns the open connections of these processes to other hosts, without those between two addresses of this
+// host that are equal; none where the kernel does not show them (before Linux 4.10, or without
+// NETLINK_SOCK_DIAG). A process of another user shows none. Reads /proc: for a child.
+std::vector<slow::Connection> list_connections(const std::vector<int>& pids);
 
 }  // namespace ddprun::net

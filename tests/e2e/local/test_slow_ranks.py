@@ -41,6 +41,27 @@ def test_the_rank_that_the_others_wait_for_is_named(hosts, directory, key, torch
     assert shown["step_seconds"] >= 0.2, shown
 
 
+def test_a_slow_link_is_named_and_no_rank(hosts, directory, key, torch_python):
+    """What b sends is limited to a tenth of what comes back: all ranks wait for the end of each all-reduce, and none for another."""
+    limit = ["tc", "qdisc", "add", "dev", "fabric0", "root", "tbf", "rate", "100mbit", "burst", "64k", "latency", "200ms"]
+    if hosts["b"].run(limit).code != 0:
+        pytest.skip("this kernel or machine has no tc with tbf")
+    end, log = directory / "end", directory / "events.jsonl"
+    try:
+        processes = start_all(hosts, "--key-file", key, "--nproc-per-node", "1", "--slow-notice", "20%/10s", "--events", str(log),
+                              SCRIPT, str(end), "-1", "0", "1024", nodes=2, env={"PYTHON_EXEC": str(torch_python)})
+        wait_until("the slow link is named", lambda: events(log, "slow"))
+        end.touch()
+        results = wait_all(processes)
+    finally:
+        hosts["b"].check(["tc", "qdisc", "del", "dev", "fabric0", "root"])
+    assert codes(results) == [0, 0], as_text(results)
+    named = re.search(r"the connection from b to a is slow: it carries ([\d.]+) [KM]iB/s, those of the other nodes .*/s; the ranks waited "
+                      r"for it (\d+) % of the last 10 s", results[0].stderr)
+    assert named and int(named[2]) >= 20, as_text(results)
+    assert [(event["host"], "rank" in event) for event in events(log, "slow")] == [("b", False)]
+
+
 def test_off_asks_the_ranks_nothing(hosts, directory, key, torch_python):
     end = directory / "end"
     processes = start_all(hosts, "--key-file", key, "--nproc-per-node", "2", "--slow-notice", "off", SCRIPT, str(end), "1", "0.05",

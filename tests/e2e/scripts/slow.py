@@ -1,4 +1,5 @@
-"""A DDP training on gloo until FILE exists, in which rank N sleeps SECONDS in each step: slow.py FILE N SECONDS."""
+"""A DDP training on gloo until FILE exists, in which rank N sleeps SECONDS in each step, with layers of WIDTH: slow.py FILE N SECONDS
+[WIDTH]."""
 
 import os
 import sys
@@ -8,16 +9,17 @@ import torch
 import torch.distributed as dist
 
 end, slow, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+width = int(sys.argv[4]) if len(sys.argv) > 4 else 128
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 rank = dist.get_rank()
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*[torch.nn.Linear(128, 128) for _ in range(4)]))
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*[torch.nn.Linear(width, width) for _ in range(4)]))
 
 
 def load():
     if rank == slow:
         time.sleep(seconds)
-    return torch.randn(16, 128)
+    return torch.randn(16, width)
 
 
 while True:

@@ -159,3 +159,69 @@ TEST_CASE("without --slow-notice nothing is noted") {
   CHECK_FALSE(watch.take_slow(TimePoint{}));
   CHECK(watch.shares().empty());
 }
+
+namespace {
+
+constexpr std::int64_t k_mega = 1'000'000;
+
+// Looks of `links.size()` agents, from the first to the last second of the window and more; each has sent so
+// many bytes in so many microseconds of each 30 seconds.
+SlowWatch watch_links(const std::vector<std::optional<LinkUse>>& links) {
+  SlowWatch watch(k_notice);
+  watch.begin_attempt();
+  Training training{4};
+  for (int number = 1; number <= 14; ++number) {
+    for (int step = 0; step < 300; ++step) {
+      for (const int rank : training.all()) training.work(rank, 99'900);
+      training.meet(training.all(), "0", 1);
+    }
+    const auto traces = training.traces(2);
+    for (std::size_t agent = 0; agent < links.size(); ++agent) {
+      NodeTrace trace = agent < traces.size() ? traces[agent] : NodeTrace{};
+      trace.base += std::chrono::duration_cast<std::chrono::microseconds>(k_begin.time_since_epoch()).count();
+      trace.link = links[agent];
+      watch.note(static_cast<int>(agent), number, trace, links.size(), k_begin + number * 30s);
+    }
+  }
+  return watch;
+}
+
+LinkUse sends(std::int64_t bytes, std::int64_t busy) { return {"10.0.0.1", bytes, 0, busy, 30 * k_mega}; }
+
+}  // namespace
+
+TEST_CASE("a link that carries less than half of what the others do is told, with the time that it costs") {
+  const std::int64_t size = 900 * k_mega;
+  SlowWatch watch = watch_links({sends(size, k_mega), sends(size, 13 * k_mega), sends(size, 2 * k_mega)});
+  const auto slow = watch.take_slow_link(k_begin + 420s);
+  REQUIRE(slow);
+  CHECK(slow->agent == 1);
+  CHECK(std::abs(slow->share - 11.0 / 30) <
+        0.01);  // the others take 1 s and 2 s: the lower one of two is the middle
+  CHECK(slow->use.peer == "10.0.0.1");
+  CHECK_FALSE(watch.take_slow_link(k_begin + 450s));
+  CHECK_FALSE(watch.take_slow(k_begin + 420s));
+}
+
+TEST_CASE("links that are not told") {
+  const std::int64_t size = 900 * k_mega;
+  const std::vector<std::vector<std::optional<LinkUse>>> cases{
+      {sends(size, 10 * k_mega), sends(size, 12 * k_mega), sends(size, 15 * k_mega)},  // alike
+      {sends(size, k_mega), sends(size, 3 * k_mega), sends(size, k_mega)},             // it costs 7 %
+      {sends(size, 20 * k_mega), std::nullopt, std::nullopt},  // nothing to compare with
+      {sends(size, k_mega), sends(size / 10, 2 * k_mega)},     // slow, and hardly used
+  };
+  for (const auto& links : cases) CHECK_FALSE(watch_links(links).take_slow_link(k_begin + 420s));
+}
+
+TEST_CASE("a slow link is told with both ends, both rates and what was lost on the way") {
+  const SlowLink link{
+      1, 0.384, {"10.0.0.3", 100 << 20, 5 << 20, 10 * k_mega, 30 * k_mega}, 900.0 * (1 << 20)};
+  const SlowNotice notice = describe_slow_link(link, "n2", "n3", 300s);
+  CHECK(notice.what ==
+        "the connection from n2 to n3 is slow: it carries 10 MiB/s, those of the other nodes 900 MiB/s; the "
+        "ranks waited for "
+        "it 38 % of the last 5 min; 5 % of its bytes were lost and sent again");
+  CHECK(notice.host == "n2");
+  CHECK_FALSE(notice.worker);
+}

@@ -79,3 +79,35 @@ TEST_CASE("a trace that is too long loses ranks") {
   CHECK(text.size() <= k_max_trace);
   CHECK(parse_trace(text)->ranks.size() == 64);
 }
+
+namespace {
+
+// So many bytes arrived, in so many microseconds.
+Connection connection(std::int64_t id, std::int64_t acked, std::int64_t busy, int round_trip = 1000) {
+  return {"10.0.0.2", id, acked, 0, busy, round_trip, 1448};
+}
+
+}  // namespace
+
+TEST_CASE("the busiest connection is that with the longest time since the look before") {
+  const std::vector<Connection> before{connection(1, 50'000'000, 9'000'000), connection(2, 0, 0)};
+  const std::vector<Connection> now{connection(1, 60'000'000, 9'200'000),
+                                    connection(2, 30'000'000, 4'000'000),
+                                    connection(3, 90'000'000, 5'000'000)};  // newer than the look before
+  const auto busiest = find_busiest(before, now, 10'000'000);
+  REQUIRE(busiest);
+  CHECK(*busiest == LinkUse{"10.0.0.2", 30'000'000, 0, 4'000'000, 10'000'000});
+  CHECK_FALSE(find_busiest({}, now, 10'000'000));
+}
+
+TEST_CASE("what waits for answers to small messages, or sends hardly anything, shows no rate") {
+  const std::vector<Connection> before{connection(1, 0, 0)};
+  const auto shows = [&](Connection now) { return find_busiest(before, {now}, 10'000'000).has_value(); };
+  CHECK(shows(connection(1, 10'000'000, 1'000'000)));
+  CHECK_FALSE(shows(connection(1, 10'000'000, 1'000'000, 100)));  // 1,000 bytes under way
+  CHECK_FALSE(shows(connection(1, 300'000, 100'000, 50'000)));    // 30 kB a second
+  CHECK_FALSE(shows(connection(1, -5, 1'000'000)));               // another with its number
+  Connection lossy = connection(1, 10'000'000, 1'000'000, 100);
+  lossy.resent = 300'000;
+  CHECK(shows(lossy));
+}

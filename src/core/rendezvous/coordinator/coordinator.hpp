@@ -96,6 +96,7 @@ class Coordinator {
   void hold_end();
   void settle(TimePoint now);  // the last step of each event
   void tell_slow(const status::JobStatus& job, TimePoint now);
+  void tell_slow_link(const slow::SlowLink& link);
   std::string replace_slow(int rank, TimePoint now);
   RestartReply judge_request(const std::string& host, const std::vector<AgentIndex>& places) const;
   void drain(const std::vector<AgentIndex>& places, const std::string& sender, TimePoint now);

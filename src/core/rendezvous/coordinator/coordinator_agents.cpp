@@ -200,6 +200,7 @@ void Coordinator::handle(ConnectionId connection, const CollectivesSeen& seen, T
   slow_.note(members_.here().at(connection).value, seen.look, seen.trace,
              static_cast<std::size_t>(std::ranges::count_if(agents, runs)), now);
   for (const auto& [rank, seconds] : slow_.take_seconds(now)) record(told::waited(attempt_, rank, seconds));
+  if (const auto link = slow_.take_slow_link(now)) tell_slow_link(*link);
   if (!slow_due_) slow_due_ = slow_.take_slow(now);
   if (!slow_due_ || std::exchange(slow_due_->look, seen.look) == seen.look) return;
   status_round_.want(StatusRound::Purpose::slow);
@@ -213,9 +214,21 @@ void Coordinator::tell_slow(const status::JobStatus& job, TimePoint now) {
   if (notice && !notice->seen_late && ++slow_due_->places < k_most_places) return;
   slow_due_.reset();
   if (!notice) return;
-  notice->what += replace_slow(notice->worker.rank, now);
+  notice->what += replace_slow(notice->worker->rank, now);
   record(told::slow(attempt_, *notice));
   actions_.push_back(ShowNotice{{notice->what, notice->hint}});
+}
+
+void Coordinator::tell_slow_link(const slow::SlowLink& link) {
+  const std::vector<AgentIndex> agents = members_.participants();
+  const auto peer = std::ranges::find_if(agents, [&](AgentIndex agent) {
+    return std::ranges::find(announced(agent).addresses, link.use.peer) != announced(agent).addresses.end();
+  });
+  const auto notice = slow::describe_slow_link(link, host_of(AgentIndex{link.agent}),
+                                               peer == agents.end() ? link.use.peer : host_of(*peer),
+                                               settings_.hang.slow->window);
+  record(told::slow(attempt_, notice));
+  actions_.push_back(ShowNotice{{notice.what, notice.hint}});
 }
 
 // Gives the ranks of a slow rank's node to a spare (--on-slow). Returns what follows, for the notice.

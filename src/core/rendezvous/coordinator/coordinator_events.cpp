@@ -114,11 +114,12 @@ Event unfit(Attempt attempt, std::string host, std::string what, std::string hin
 Event slow(Attempt attempt, const slow::SlowNotice& notice) {
   Event event = event_of(EventKind::slow, attempt, notice.what);
   event.host = notice.host;
-  event.rank = notice.worker.rank;
-  event.local_rank = notice.worker.local_rank;
-  event.pid = notice.worker.pid;
-  event.gpu = notice.worker.gpu;
   event.hint = notice.hint;
+  if (!notice.worker) return event;
+  event.rank = notice.worker->rank;
+  event.local_rank = notice.worker->local_rank;
+  event.pid = notice.worker->pid;
+  event.gpu = notice.worker->gpu;
   return event;
 }
 

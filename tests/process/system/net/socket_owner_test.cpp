@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <csignal>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 
 #include "catch.hpp"
 
@@ -132,4 +134,36 @@ TEST_CASE("a torn table has no row") {
   CHECK(row->open);
   for (std::size_t size = 0; size < whole.find(" 77"); ++size)
     CHECK_FALSE(find_in_socket_table(whole.substr(0, size), local, remote));
+}
+
+TEST_CASE("connections of a process to other addresses are listed with what the kernel counts") {
+  Pair other("127.0.0.2");  // the client's end is 127.0.0.1
+  Pair same("127.0.0.1");
+  const auto find = [] {
+    for (const slow::Connection& connection : list_connections({::getpid()})) {
+      if (connection.peer == "127.0.0.2") return connection;
+    }
+    return slow::Connection{};
+  };
+  const std::string sent(64 << 20, 'x');
+  slow::Connection found;
+  std::int64_t all = 0;
+  while (found.busy == 0) {  // the kernel counts it in ticks of some milliseconds
+    std::thread reader([&] {
+      std::string received(sent.size(), ' ');
+      asio::read(other.server, asio::buffer(received));
+    });
+    all += static_cast<std::int64_t>(asio::write(other.client, asio::buffer(sent)));
+    reader.join();
+    found = find();
+  }
+  while (found.acked < all) found = find();  // the last acknowledgement may be on its way
+  CHECK(found.id > 0);
+  CHECK(found.acked <= all + 1);
+  CHECK(found.round_trip > 0);
+  CHECK(found.segment > 500);
+  CHECK(found.resent < all);
+  CHECK(list_connections({::getpid()}).size() == 2);  // both ends of it, and none of the other pair
+  CHECK(list_connections({}).empty());
+  CHECK(list_connections({1 << 30}).empty());
 }
