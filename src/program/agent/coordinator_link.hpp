@@ -16,7 +16,6 @@
 #include "agent/job_store.hpp"
 #include "agent/link_settings.hpp"
 #include "agent/local_store.hpp"
-#include "agent/plans.hpp"
 #include "checkpoints/checkpoint_keeper.hpp"
 #include "facts/snapshot.hpp"
 #include "lifecycle/agent_lifecycle.hpp"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "agent/plans.hpp"
+#include "agent/link_settings.hpp"
 #include "facts/snapshot.hpp"
 #include "net/lifeline_sockets.hpp"
 #include "rendezvous/lifeline.hpp"

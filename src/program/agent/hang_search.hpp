@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "agent/plans.hpp"
+#include "agent/link_settings.hpp"
 #include "agent/status_service.hpp"
 #include "facts/snapshot.hpp"
 #include "rendezvous/message.hpp"

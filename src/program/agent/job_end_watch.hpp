@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "agent/job_files.hpp"
-#include "agent/plans.hpp"
+#include "agent/link_settings.hpp"
 #include "facts/snapshot.hpp"
 #include "lifecycle/end_watch.hpp"
 #include "probes/child_query.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/plans.hpp"
+#include "agent/link_settings.hpp"
 #include "base/exit_status.hpp"
 #include "events/event.hpp"
 #include "events/metrics.hpp"

@@ -1,6 +1,7 @@
 // Announcement of an agent and settings of the service of its role, as values from its plan.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "facts/snapshot.hpp"
 #include "net/coordinator_service.hpp"
 #include "net/member_service.hpp"
+#include "plan/finalise.hpp"
 #include "plan/node_proposal.hpp"
 #include "rendezvous/coordinator_address.hpp"
 #include "workers/worker_group.hpp"
@@ -55,5 +57,13 @@ net::MemberServiceSettings make_first_member_settings(const plan::NodeProposal& 
 // Returns the address that is published for members: numeric only, the best first. Without a network there
 // are members on this host at most.
 rendezvous::CoordinatorPlace place_of(const net::CoordinatorServiceSettings& settings, int port);
+
+// Plans that the parts of an agent work by, always the latest.
+
+struct Plans {
+  std::shared_ptr<const plan::NodeProposal> node;
+  std::shared_ptr<const plan::LaunchPlan> attempt =
+      std::make_shared<const plan::LaunchPlan>();  // plan of the latest start
+};
 
 }  // namespace ddprun::agent

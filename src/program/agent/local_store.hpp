@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "agent/job_store.hpp"
-#include "agent/plans.hpp"
+#include "agent/link_settings.hpp"
 #include "facts/snapshot.hpp"
 #include "net/agent_listener.hpp"
 #include "net/dial.hpp"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/plans.hpp"
+#include "agent/link_settings.hpp"
 #include "agent/user_commands.hpp"
 #include "check/finding.hpp"
 #include "probes/child_query.hpp"

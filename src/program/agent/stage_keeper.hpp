@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/plans.hpp"
+#include "agent/link_settings.hpp"
 #include "agent/stage_process.hpp"
 #include "facts/snapshot.hpp"
 #include "net/tcp_tools.hpp"

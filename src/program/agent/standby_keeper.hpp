@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/plans.hpp"
+#include "agent/link_settings.hpp"
 #include "facts/snapshot.hpp"
 #include "lifecycle/standby_plan.hpp"
 #include "plan/finalise.hpp"

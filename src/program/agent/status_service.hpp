@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/plans.hpp"
+#include "agent/link_settings.hpp"
 #include "inspection/node_usage.hpp"
 #include "net/status_server.hpp"
 #include "probes/child_query.hpp"

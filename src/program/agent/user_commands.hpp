@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "agent/plans.hpp"
+#include "agent/link_settings.hpp"
 #include "check/finding.hpp"
 #include "facts/snapshot.hpp"
 #include "probes/child_query.hpp"

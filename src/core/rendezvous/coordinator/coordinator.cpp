@@ -12,7 +12,7 @@
 #include "plan/launch_nodes.hpp"
 #include "plan/network_order.hpp"
 #include "rendezvous/codec.hpp"
-#include "rendezvous/coordinator/coordinator_events.hpp"
+#include "rendezvous/coordinator/coordinator_values.hpp"
 #include "rendezvous/coordinator/stage_sources.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "rendezvous/missing_agents.hpp"
@@ -32,11 +32,11 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
                {settings_.by_network, settings_.domain_size, settings_.elastic ? settings_.elastic->least : 0,
                 settings_.replace_after}),
       agents_(static_cast<std::size_t>(settings_.agents)),
+      watch_(settings_, members_),
       state_deadline_(now + settings_.join_timeout),
       alone_due_(now + k_alone_for),
       status_since_(now),
       status_due_(now + std::chrono::seconds(1)),
-      slow_(settings_.hang.slow),
       checkpoints_(settings_.checkpoints, settings_.own),
       policy_(settings_.max_restarts, settings_.restarts, settings_.time_limit) {
   if (settings_.takeover) {
@@ -88,7 +88,7 @@ void Coordinator::drop(ConnectionId connection, const std::string& why, Connecti
 }
 
 void Coordinator::forget(AgentIndex agent, const std::string& sentence, Left how, TimePoint now) {
-  status_round_.drop(*members_.at(agent).connection);
+  watch_.drop(*members_.at(agent).connection);
   answers_.drop(*members_.at(agent).connection);
   members_.leave(agent, sentence);
   quorum_.note_left(agent, how == Left::ended);
@@ -150,7 +150,7 @@ Coordinator::Actions Coordinator::on_time(TimePoint now) {
   if (last_call_ && now >= *last_call_ && !any_failed_start()) form_world(now);
   if (takeover_) check_takeover(now);
   for (const ClientVerdict& verdict : questions_.expire(now)) actions_.push_back(JudgeClient{verdict});
-  if (state_ != State::finished && status_round_.is_over(now)) end_round(now);
+  carry_out(watch_.on_time(job_facts(), now), now);
   look_for_silent(now);
   look_at_held(now);
   tell_alone(now);
@@ -162,7 +162,7 @@ std::optional<TimePoint> Coordinator::deadline() const {
   std::optional<TimePoint> asked = questions_.deadline();
   const auto look = state_ == State::finished ? std::nullopt : answers_.deadline();
   if (look) asked = std::min(*look, asked.value_or(*look));
-  if (const auto status = status_round_.deadline()) asked = std::min(*status, asked.value_or(*status));
+  if (const auto status = watch_.deadline()) asked = std::min(*status, asked.value_or(*status));
   if (const auto due = status_due()) asked = std::min(*due, asked.value_or(*due));
   if (const auto due = checkpoints_.due()) asked = std::min(*due, asked.value_or(*due));
   if (!held_.empty()) asked = std::min(held_.front().until, asked.value_or(held_.front().until));

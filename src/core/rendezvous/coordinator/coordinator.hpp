@@ -31,13 +31,13 @@
 #include "rendezvous/coordinator/answers.hpp"
 #include "rendezvous/coordinator/checkpoints.hpp"
 #include "rendezvous/coordinator/coordinator_values.hpp"
+#include "rendezvous/coordinator/job_watch.hpp"
 #include "rendezvous/coordinator_address.hpp"
 #include "rendezvous/coordinator_settings.hpp"
 #include "rendezvous/expected_messages.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "rendezvous/membership/membership.hpp"
 #include "rendezvous/membership/quorum.hpp"
-#include "slow/slow_watch.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -48,6 +48,8 @@ class Coordinator {
   using Actions = std::vector<CoordinatorAction>;
 
   Coordinator(CoordinatorSettings settings, TimePoint now);
+  Coordinator(const Coordinator&) = delete;  // parts of it refer to others
+  Coordinator& operator=(const Coordinator&) = delete;
 
   Actions on_message(ConnectionId connection, const AgentMessage& message, TimePoint now);
   // Notes that the connection is gone, or what came through it is no message; `why` is a sentence.
@@ -79,33 +81,25 @@ class Coordinator {
   void handle(ConnectionId connection, const Stuck& stuck, TimePoint now);
   void handle(ConnectionId connection, const StopRequest& request, TimePoint now);
   void handle(ConnectionId connection, const ClientVerdict& answer, TimePoint now);
-  void handle(ConnectionId connection, const StatusAnswer& answer, TimePoint now);
-  void handle(ConnectionId connection, const Quiet& quiet, TimePoint now);
-  void handle(ConnectionId connection, const EarlyExit& early, TimePoint now);
-  void handle(ConnectionId connection, const JobQuestion& question, TimePoint now);
   void handle(ConnectionId connection, const Modules& modules, TimePoint now);
   void handle(ConnectionId connection, const RestartRequest& request, TimePoint now);
   void handle(ConnectionId connection, const Looked& looked, TimePoint now);
+  template <class Message>
+  requires JobWatch::k_takes<Message>
+  void handle(ConnectionId connection, const Message& message, TimePoint now) {
+    carry_out(watch_.note(connection, message, job_facts(), now), now);
+  }
+  JobFacts job_facts() const;
+  void carry_out(JobWatch::Found found, TimePoint now);
   void look_at_spares();
   void note_unfit(AgentIndex agent, const Unfit& unfit, bool leaves);
-  void handle(ConnectionId connection, const ProfileRequest& request, TimePoint now);
-  void handle(ConnectionId connection, const ProfilePart& part, TimePoint now);
-  void handle(ConnectionId connection, const ClockQuestion& question, TimePoint now);
-  void handle(ConnectionId connection, const CollectivesSeen& seen, TimePoint now);
   void handle(ConnectionId connection, const CheckpointsHeld& message, TimePoint now);
   void hold_end();
   void settle(TimePoint now);  // the last step of each event
-  void tell_slow(const status::JobStatus& job, TimePoint now);
-  void tell_slow_link(const slow::SlowLink& link);
   std::string replace_slow(int rank, TimePoint now);
   RestartReply judge_request(const std::string& host, const std::vector<AgentIndex>& places) const;
   void drain(const std::vector<AgentIndex>& places, const std::string& sender, TimePoint now);
   void part_with(AgentIndex agent, const std::string& sentence, TimePoint now, bool drained = false);
-  void ask(TimePoint now);  // sends what StatusRound wants asked
-  void end_round(TimePoint now);
-  status::JobStatus job_status();
-  bool all_quiet() const;
-  void judge_hang(const status::JobStatus& job, bool early, TimePoint now);
   void fail_hung(const status::Verdict& verdict, TimePoint now);
   bool has_status() const;
   Milliseconds status_delay() const;
@@ -217,8 +211,7 @@ class Coordinator {
   std::vector<Agent> agents_;                                  // agents by place
   std::size_t answered_ = 0, succeeded_ = 0, stopped_ = 0;     // for all_done
   ClientQuestions questions_;
-  StatusRound status_round_;
-  Hangs hangs_;
+  JobWatch watch_;
   RestartRequests requests_;
   Answers answers_;
   Modules modules_;                                                  // latest list announced; empty: none yet
@@ -226,8 +219,6 @@ class Coordinator {
   std::optional<TimePoint> state_deadline_, last_call_, killed_at_;  // killed_at_: no lost worker runs then
   State status_state_ = State::gathering;                            // state that status_since_ is about
   TimePoint alone_due_, status_since_, status_due_;
-  slow::SlowWatch slow_;
-  std::optional<slow::SlowRank> slow_due_;  // rank whose notice is due
   Checkpoints checkpoints_;
   int probe_rounds_ = 0, connections_ = 0;  // the most at a time to the store of this attempt
   plan::WorldPlan world_;

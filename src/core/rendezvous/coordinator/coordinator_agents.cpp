@@ -1,12 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
-#include "rendezvous/coordinator/coordinator_events.hpp"
+#include "rendezvous/coordinator/coordinator_values.hpp"
 #include "rendezvous/missing_agents.hpp"
 
 namespace ddprun::rendezvous {
@@ -149,12 +148,7 @@ std::string Coordinator::disagreement(const Join& join) const {
   return {};
 }
 
-std::string Coordinator::host_of(AgentIndex agent) const {
-  const auto index = static_cast<std::size_t>(agent.value);
-  if (members_.at(agent).announcement) return printable(announced(agent).host);
-  if (index < settings_.peers.size() && !settings_.peers[index].empty()) return settings_.peers[index];
-  return fmt::format("number {}", agent.value);
-}
+std::string Coordinator::host_of(AgentIndex agent) const { return name_host(members_, settings_, agent); }
 
 // Returns the agent's assignment, or nullptr if it takes no part.
 const plan::Assignment* Coordinator::share_of(AgentIndex agent) const {
@@ -178,58 +172,7 @@ report::Cause Coordinator::failed_here(std::string detail) const {
   return {report::Cause::Kind::launcher_failed, {}, 0, host_of(settings_.own), std::move(detail)};
 }
 
-// Ranks that the others wait for: seen by their agents, judged here by what all have seen.
-
-namespace {
-
-// Looks at where a slow rank is, one for each look at its collectives, before its notice does without the
-// place where it is while the others wait.
-constexpr int k_most_places = 5;
-
-}  // namespace
-
-void Coordinator::handle(ConnectionId connection, const ClockQuestion& question, TimePoint now) {
-  const auto time = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch());
-  actions_.push_back(SendTo{connection, ClockReply{question.asked, time.count()}});
-}
-
-void Coordinator::handle(ConnectionId connection, const CollectivesSeen& seen, TimePoint now) {
-  if (state_ != State::running) return;
-  const std::vector<AgentIndex> agents = members_.participants();
-  const auto runs = [this](AgentIndex agent) { return members_.takes_part(agent) && !at(agent).succeeded; };
-  slow_.note(members_.here().at(connection).value, seen.look, seen.trace,
-             static_cast<std::size_t>(std::ranges::count_if(agents, runs)), now);
-  for (const auto& [rank, seconds] : slow_.take_seconds(now)) record(told::waited(attempt_, rank, seconds));
-  if (const auto link = slow_.take_slow_link(now)) tell_slow_link(*link);
-  if (!slow_due_) slow_due_ = slow_.take_slow(now);
-  if (!slow_due_ || std::exchange(slow_due_->look, seen.look) == seen.look) return;
-  status_round_.want(StatusRound::Purpose::slow);
-  ask(now);
-}
-
-// Tells of the slow rank once it is seen where it is while the others wait, or after some looks.
-void Coordinator::tell_slow(const status::JobStatus& job, TimePoint now) {
-  if (state_ != State::running || !slow_due_) return;
-  auto notice = slow::describe_slow(job, *slow_due_, settings_.hang.slow->window);
-  if (notice && !notice->seen_late && ++slow_due_->places < k_most_places) return;
-  slow_due_.reset();
-  if (!notice) return;
-  notice->what += replace_slow(notice->worker->rank, now);
-  record(told::slow(attempt_, *notice));
-  actions_.push_back(ShowNotice{{notice->what, notice->hint}});
-}
-
-void Coordinator::tell_slow_link(const slow::SlowLink& link) {
-  const std::vector<AgentIndex> agents = members_.participants();
-  const auto peer = std::ranges::find_if(agents, [&](AgentIndex agent) {
-    return std::ranges::find(announced(agent).addresses, link.use.peer) != announced(agent).addresses.end();
-  });
-  const auto notice = slow::describe_slow_link(link, host_of(AgentIndex{link.agent}),
-                                               peer == agents.end() ? link.use.peer : host_of(*peer),
-                                               settings_.hang.slow->window);
-  record(told::slow(attempt_, notice));
-  actions_.push_back(ShowNotice{{notice.what, notice.hint}});
-}
+// Answers to a slow rank, and from ranks that hang (job_watch.hpp).
 
 // Gives the ranks of a slow rank's node to a spare (--on-slow). Returns what follows, for the notice.
 std::string Coordinator::replace_slow(int rank, TimePoint now) {
@@ -246,47 +189,6 @@ std::string Coordinator::replace_slow(int rank, TimePoint now) {
   changes_.push_back(fmt::format("{} is replaced, as its rank {} is slow", host_of(*owner), rank));
   begin_stop({attempt_}, now);
   return "; a spare takes the place of its node";
-}
-
-// Ranks that hang: found by their agents, judged here by what all of them show.
-
-void Coordinator::handle(ConnectionId connection, const Quiet& quiet, TimePoint now) {
-  if (state_ != State::running) return;
-  hangs_.note(members_.here().at(connection), quiet);
-  if (!all_quiet() || !hangs_.takes_silence()) return;
-  status_round_.want(StatusRound::Purpose::hang);
-  ask(now);
-}
-
-// Reports whether all agents are quiet; one whose ranks have all ended has no sign to show.
-bool Coordinator::all_quiet() const {
-  const std::vector<AgentIndex> agents = members_.participants();
-  const auto is_over = [this](AgentIndex agent) {
-    return !members_.takes_part(agent) || at(agent).succeeded;
-  };
-  return std::ranges::all_of(agents,
-                             [&](AgentIndex agent) { return is_over(agent) || hangs_.is_quiet(agent); }) &&
-         !std::ranges::all_of(agents, is_over);
-}
-
-void Coordinator::handle(ConnectionId, const EarlyExit& early, TimePoint now) {
-  if (state_ != State::running || !hangs_.takes(early)) return;
-  status_round_.want(StatusRound::Purpose::early_exit);
-  ask(now);
-}
-
-void Coordinator::judge_hang(const status::JobStatus& job, bool early, TimePoint now) {
-  if (state_ != State::running || (early ? !hangs_.early_exit() : !all_quiet())) return;
-  const std::string why = early ? hangs_.why_early() : hangs_.why_quiet();
-  if (early && !hangs_.early_exit()->expired) {
-    const auto notice = status::describe_early_exit(job, why);
-    if (notice) actions_.push_back(ShowNotice{{notice->what, notice->hint}});
-  } else if (const auto verdict = status::make_verdict(job, why)) {
-    record(told::hang(attempt_, *verdict));
-    const auto& action = settings_.hang.action;
-    action && action->value == options::OnHang::report ? actions_.push_back(ShowHang{*verdict})
-                                                       : fail_hung(*verdict, now);
-  }
 }
 
 // Fails the attempt as if the rank that the others wait for had failed. If no restart is wanted, the cause is

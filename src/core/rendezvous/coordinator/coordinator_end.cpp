@@ -9,7 +9,7 @@
 
 #include "rendezvous/codec.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
-#include "rendezvous/coordinator/coordinator_events.hpp"
+#include "rendezvous/coordinator/coordinator_values.hpp"
 #include "report/report.hpp"
 #include "report/root_cause.hpp"
 
@@ -124,9 +124,7 @@ void Coordinator::next_attempt() {
   if (std::exchange(store_asked_, false)) actions_.push_back(CloseStore{attempt_});
   ++attempt_.value;
   first_failure_.reset();
-  hangs_.begin_attempt();
-  slow_.begin_attempt();
-  slow_due_.reset();
+  watch_.begin_attempt();
   requests_.begin_attempt();
   others_.clear();
   victims_.clear();

@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "plan/network_order.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
-#include "rendezvous/coordinator/coordinator_events.hpp"
+#include "rendezvous/coordinator/coordinator_values.hpp"
 #include "rendezvous/coordinator/stage_sources.hpp"
 #include "rendezvous/host_limits.hpp"
 #include "rendezvous/missing_agents.hpp"

@@ -1,14 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/text.hpp"
-#include "profile/rank_profile.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
-#include "rendezvous/coordinator/coordinator_events.hpp"
+#include "rendezvous/coordinator/coordinator_values.hpp"
 #include "rendezvous/missing_agents.hpp"
-#include "slow/slow_watch.hpp"
 
 namespace ddprun::rendezvous {
 
@@ -19,13 +18,6 @@ namespace {
 constexpr Milliseconds k_gathering_delay{1000}, k_running_delay{10000}, k_stopping_delay{3000};
 constexpr Milliseconds k_live_interval{1000}, k_plain_interval{30000};
 
-void show_job(ConnectionId asker, const status::JobStatus& job, bool stacks, Coordinator::Actions& actions) {
-  for (const status::NodeStatus& node : job.here) actions.push_back(SendTo{asker, NodeShown{stacks, node}});
-  status::JobStatus rest = job;
-  rest.here.clear();
-  actions.push_back(SendTo{asker, JobShown{stacks, std::move(rest)}});
-}
-
 }  // namespace
 
 // Records an event. The driver knows the time, and this host's name if the event has no other.
@@ -35,58 +27,23 @@ void Coordinator::record(events::Event event) {
 
 void Coordinator::handle(ConnectionId, const Happened& happened, TimePoint) { record(happened.event); }
 
-void Coordinator::handle(ConnectionId connection, const JobQuestion& question, TimePoint now) {
-  using enum StatusRound::Purpose;
-  status_round_.want(question.stacks ? stacks : status, connection);
-  ask(now);
+JobFacts Coordinator::job_facts() const {
+  return {state_,
+          attempt_,
+          policy_.used().used,
+          world_,
+          [this] { return describe_phase(); },
+          [this](AgentIndex agent) { return !members_.takes_part(agent) || at(agent).succeeded; },
+          [this](AgentIndex agent) { return may_run_workers(agent); }};
 }
 
-void Coordinator::ask(TimePoint now) {
-  std::set<ConnectionId> agents;
-  for (const auto& [connection, agent] : members_.here()) agents.insert(connection);
-  const auto question = status_round_.begin(agents, now);
-  if (!question) return;
-  for (const ConnectionId connection : agents) actions_.push_back(SendTo{connection, *question});
-}
-
-void Coordinator::handle(ConnectionId connection, const StatusAnswer& answer, TimePoint now) {
-  status_round_.note(connection, answer);
-  if (status_round_.is_over(now)) end_round(now);
-}
-
-void Coordinator::end_round(TimePoint now) {
-  using enum StatusRound::Purpose;
-  const StatusRound::Purpose purpose = status_round_.purpose();
-  const status::JobStatus job = job_status();
-  if (purpose == hang || purpose == early_exit) {
-    judge_hang(job, purpose == early_exit, now);
-  } else if (purpose == slow) {
-    tell_slow(job, now);
-  } else {
-    for (const ConnectionId asker : status_round_.askers()) show_job(asker, job, purpose == stacks, actions_);
-  }
-  if (state_ != State::finished) ask(now);
-}
-
-status::JobStatus Coordinator::job_status() {
-  status::JobStatus status;
-  status.launch_id = settings_.launch_id;
-  status.phase = describe_phase();
-  status.attempt = attempt_.value;
-  status.restarts = policy_.used().used;
-  status.max_restarts = settings_.max_restarts;
-  status.nodes = settings_.agents;
-  if (!world_.assignments.empty()) {
-    status.nodes = world_.assignments.front().node_count;
-    status.workers = world_.world_size;
-  }
-  for (const ConnectionId connection : status_round_.silent()) {
-    const auto found = members_.here().find(connection);
-    if (found != members_.here().end()) status.silent.push_back(host_of(found->second));
-  }
-  status.here = status_round_.take_answers();
-  slow::add_waits(status, slow_);
-  return status;
+void Coordinator::carry_out(JobWatch::Found found, TimePoint now) {
+  std::ranges::move(found.actions, std::back_inserter(actions_));
+  if (found.hang) fail_hung(*found.hang, now);
+  if (!found.slow) return;
+  found.slow->what += replace_slow(found.slow->worker->rank, now);
+  record(told::slow(attempt_, *found.slow));
+  actions_.push_back(ShowNotice{{found.slow->what, found.slow->hint}});
 }
 
 std::string Coordinator::describe_phase() const {
@@ -105,29 +62,6 @@ std::string Coordinator::describe_phase() const {
       break;
   }
   return "ended";
-}
-
-// ---- profiles: the coordinator keeps nothing of them, it passes on
-
-void Coordinator::handle(ConnectionId connection, const ProfileRequest& request, TimePoint) {
-  ProfileRequest asked = request;
-  asked.asker = connection.value;
-  std::vector<std::string> hosts;
-  for (const auto& [agent, index] : members_.here()) {
-    if (may_run_workers(index)) hosts.push_back(host_of(index));
-  }
-  const int agents = static_cast<int>(members_.here().size());
-  actions_.push_back(SendTo{
-      connection, ProfilePart{request.number, asked.asker, agents, false, profile::render_asked(hosts)}});
-  for (const auto& [agent, index] : members_.here()) actions_.push_back(SendTo{agent, asked});
-}
-
-void Coordinator::handle(ConnectionId, const ProfilePart& part, TimePoint) {
-  const ConnectionId asker{part.asker};
-  if (!members_.here().contains(asker)) return;
-  ProfilePart passed = part;
-  passed.agents = 0;
-  actions_.push_back(SendTo{asker, std::move(passed)});
 }
 
 // ---- waiting

@@ -13,12 +13,15 @@
 #include "allocation/allocation.hpp"
 #include "base/duration.hpp"
 #include "base/ids.hpp"
+#include "events/event.hpp"
 #include "rendezvous/client_questions.hpp"
 #include "rendezvous/message.hpp"
 #include "rendezvous/missing_agents.hpp"
 #include "rendezvous/status_messages.hpp"
+#include "report/outcome.hpp"
 #include "report/report.hpp"
 #include "report/root_cause.hpp"
+#include "slow/slow_watch.hpp"
 #include "status/verdict.hpp"
 
 namespace ddprun::rendezvous {
@@ -163,3 +166,27 @@ class RestartRequests {
 };
 
 }  // namespace ddprun::rendezvous
+
+namespace ddprun::rendezvous::told {
+
+// Events that the coordinator reports to --events, as values.
+
+events::Event joined(std::string host, int workers);
+events::Event refused(const std::string& address, const std::string& why);
+events::Event planned(int nodes, int workers);
+events::Event attempt(Attempt attempt, int workers);
+events::Event stopping(Attempt attempt, const std::string& why);
+events::Event lost(std::string host, std::string sentence);
+events::Event hang(Attempt attempt, const status::Verdict& verdict);
+events::Event failed(const report::Failure& failure);
+// Makes the event of a restart. `cause`: the failure that it answers, if there is one.
+events::Event restart(Attempt attempt, std::string what, const report::Failure* cause = nullptr);
+events::Event asked(Attempt attempt, std::string what);
+events::Event unfit(Attempt attempt, std::string host, std::string what, std::string hint);
+events::Event slow(Attempt attempt, const slow::SlowNotice& notice);
+events::Event waited(Attempt attempt, int rank, double seconds);
+// Makes the event of a step that is complete in memory, or in the flush folder of that name.
+events::Event checkpoint(Attempt attempt, std::int64_t step, const std::string& folder);
+events::Event end(Attempt attempt, const report::Cause& cause);
+
+}  // namespace ddprun::rendezvous::told

@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/coordinator_events.hpp"
+#include "rendezvous/coordinator/coordinator_values.hpp"
 
 #include <fmt/format.h>
 
