@@ -119,9 +119,11 @@ void SlowWatch::judge(TimePoint now) {
 
 namespace {
 
-// Bytes a second while it was busy.
+constexpr std::int64_t k_tick = 10'000;  // microseconds in which the kernel counts, at most
+
+// Returns bytes a second while it was busy; of one that was not filled the least that its network carries.
 double rate_of(const LinkUse& use) {
-  return static_cast<double>(use.sent) * 1e6 / static_cast<double>(use.busy);
+  return static_cast<double>(use.sent) * 1e6 / static_cast<double>(std::max(use.busy, k_tick));
 }
 
 }  // namespace
@@ -129,7 +131,7 @@ double rate_of(const LinkUse& use) {
 void SlowWatch::judge_links(TimePoint now) {
   std::map<int, double> shares;
   for (const auto& [agent, trace] : gathered_) {
-    if (!trace.link) continue;
+    if (!trace.link || !trace.link->filled) continue;
     std::vector<double> others;
     for (const auto& [other, its] : gathered_) {
       if (other != agent && its.link) others.push_back(rate_of(*its.link));

@@ -76,6 +76,7 @@ void describe_link(OrderedFields& fields, LinkUse& link) {
   fields.value("resent", link.resent);
   fields.value("busy", link.busy);
   fields.value("span", link.span);
+  fields.value("filled", link.filled);
 }
 
 void describe_trace(OrderedFields& fields, NodeTrace& trace) {
@@ -124,13 +125,15 @@ namespace {
 constexpr double k_segments_under_way = 4, k_much_resent = 0.01, k_least_rate = 64 << 10;  // bytes a second
 
 // `use` is that of the time in which the connection has come to what it is `now`.
-bool shows_a_rate(const LinkUse& use, const Connection& now) {
+bool is_filled(const LinkUse& use, const Connection& now) {
   const auto sent = static_cast<double>(use.sent);
-  if (use.busy <= 0 || use.span <= 0 || sent * 1e6 < k_least_rate * static_cast<double>(use.span))
-    return false;
-  const double under_way = sent / static_cast<double>(use.busy) * now.round_trip;
+  const double under_way = use.busy > 0 ? sent / static_cast<double>(use.busy) * now.round_trip : 0;
   return under_way >= k_segments_under_way * now.segment ||
          static_cast<double>(use.resent) >= k_much_resent * sent;
+}
+
+bool has_sent_enough(const LinkUse& use) {
+  return use.span > 0 && static_cast<double>(use.sent) * 1e6 >= k_least_rate * static_cast<double>(use.span);
 }
 
 }  // namespace
@@ -144,10 +147,13 @@ std::optional<LinkUse> find_busiest(const std::vector<Connection>& before, const
     const auto found = known.find(connection.id);
     if (found == known.end()) continue;
     const Connection& old = *found->second;
-    const LinkUse use{connection.peer, connection.acked - old.acked, connection.resent - old.resent,
-                      connection.busy - old.busy, span};
-    if (old.peer != connection.peer || use.sent < 0 || use.resent < 0) continue;  // another with its number
-    if (shows_a_rate(use, connection) && (!busiest || use.busy > busiest->busy)) busiest = use;
+    LinkUse use{connection.peer, connection.acked - old.acked, connection.resent - old.resent,
+                connection.busy - old.busy, span};
+    const bool is_other = old.peer != connection.peer || use.sent < 0 || use.resent < 0 || use.busy < 0;
+    if (is_other || !has_sent_enough(use)) continue;
+    use.filled = is_filled(use, connection);
+    if (!busiest || std::pair(use.filled, use.busy) > std::pair(busiest->filled, busiest->busy))
+      busiest = use;
   }
   return busiest;
 }

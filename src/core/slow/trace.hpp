@@ -52,6 +52,7 @@ struct LinkUse {
   std::int64_t sent = 0, resent = 0;  // bytes
   std::int64_t busy = 0;              // microseconds
   std::int64_t span = 0;              // microseconds from one look to the other
+  bool filled = false;                // its rate is the network's; else the network may carry more
   friend bool operator==(const LinkUse&, const LinkUse&) = default;
 };
 
@@ -71,9 +72,9 @@ struct NodeTrace {
 // from the first one.
 void add_flight_record(NodeTrace& node, int rank, std::string_view json);
 
-// Returns the use of the connection that was busy for the longest time since `before`, of those whose rate is
-// the network's: there were more bytes on their way than a few segments, or many were sent twice. A rank that
-// sends small messages waits for each answer, and shows no rate.
+// Returns the use of the connection that was busy for the longest time since `before`, of those that have
+// sent a fair amount. One that was filled comes first: it had more bytes on their way than a few segments, or
+// many were sent twice. A rank that sends small messages waits for each answer, which shows no rate.
 std::optional<LinkUse> find_busiest(const std::vector<Connection>& before, const std::vector<Connection>& now,
                                     std::int64_t span);
 

@@ -186,7 +186,9 @@ SlowWatch watch_links(const std::vector<std::optional<LinkUse>>& links) {
   return watch;
 }
 
-LinkUse sends(std::int64_t bytes, std::int64_t busy) { return {"10.0.0.1", bytes, 0, busy, 30 * k_mega}; }
+LinkUse sends(std::int64_t bytes, std::int64_t busy) {
+  return {"10.0.0.1", bytes, 0, busy, 30 * k_mega, true};
+}
 
 }  // namespace
 
@@ -201,6 +203,14 @@ TEST_CASE("a link that carries less than half of what the others do is told, wit
   CHECK(slow->use.peer == "10.0.0.1");
   CHECK_FALSE(watch.take_slow_link(k_begin + 450s));
   CHECK_FALSE(watch.take_slow(k_begin + 420s));
+}
+
+TEST_CASE("a link is compared with those that were not filled, and such a one is not told") {
+  LinkUse quick = sends(90 * k_mega, 0), slow = sends(90 * k_mega, 12 * k_mega);
+  quick.filled = false;
+  CHECK(watch_links({quick, slow}).take_slow_link(k_begin + 420s));
+  slow.filled = false;
+  CHECK_FALSE(watch_links({quick, slow}).take_slow_link(k_begin + 420s));
 }
 
 TEST_CASE("links that are not told") {

@@ -96,18 +96,24 @@ TEST_CASE("the busiest connection is that with the longest time since the look b
                                     connection(3, 90'000'000, 5'000'000)};  // newer than the look before
   const auto busiest = find_busiest(before, now, 10'000'000);
   REQUIRE(busiest);
-  CHECK(*busiest == LinkUse{"10.0.0.2", 30'000'000, 0, 4'000'000, 10'000'000});
+  CHECK(*busiest == LinkUse{"10.0.0.2", 30'000'000, 0, 4'000'000, 10'000'000, true});
   CHECK_FALSE(find_busiest({}, now, 10'000'000));
 }
 
-TEST_CASE("what waits for answers to small messages, or sends hardly anything, shows no rate") {
-  const std::vector<Connection> before{connection(1, 0, 0)};
-  const auto shows = [&](Connection now) { return find_busiest(before, {now}, 10'000'000).has_value(); };
-  CHECK(shows(connection(1, 10'000'000, 1'000'000)));
-  CHECK_FALSE(shows(connection(1, 10'000'000, 1'000'000, 100)));  // 1,000 bytes under way
-  CHECK_FALSE(shows(connection(1, 300'000, 100'000, 50'000)));    // 30 kB a second
-  CHECK_FALSE(shows(connection(1, -5, 1'000'000)));               // another with its number
-  Connection lossy = connection(1, 10'000'000, 1'000'000, 100);
+TEST_CASE(
+    "what waits for answers to small messages fills no link, and what sends hardly anything is left out") {
+  const std::vector<Connection> before{connection(1, 0, 0), connection(2, 0, 0)};
+  const auto use = [&](Connection now) { return find_busiest(before, {now}, 10'000'000); };
+  CHECK(use(connection(1, 10'000'000, 1'000'000))->filled);
+  const Connection small = connection(1, 10'000'000, 1'000'000, 100);  // 1,000 bytes under way
+  CHECK_FALSE(use(small)->filled);
+  CHECK_FALSE(use(connection(1, 10'000'000, 0))->filled);
+  CHECK_FALSE(use(connection(1, 300'000, 100'000, 50'000)));  // 30 kB a second
+  CHECK_FALSE(use(connection(1, -5, 1'000'000)));             // another with its number
+  Connection lossy = small;
   lossy.resent = 300'000;
-  CHECK(shows(lossy));
+  CHECK(use(lossy)->filled);
+  lossy.id = 2;
+  lossy.busy = 500'000;
+  CHECK(find_busiest(before, {small, lossy}, 10'000'000)->resent == 300'000);  // the filled one comes first
 }
