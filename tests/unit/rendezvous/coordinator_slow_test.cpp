@@ -81,6 +81,38 @@ TEST_CASE("a slow rank is looked at, and told once") {
   CHECK(play.all<ShowNotice>().size() == 1);
 }
 
+TEST_CASE("a slow link is told with the hosts of both ends, once, and its event has no rank") {
+  Play play(slow_after(10s));
+  for (const int agent : {0, 1}) {
+    Join join = join_of(agent, 2);
+    join.announcement.addresses = {agent == 0 ? "10.0.0.1" : "10.0.0.2"};
+    play.say(agent, join);
+  }
+  play.store_ready(0);
+  const auto look_with_links = [&](int number) {
+    play.pass(1s);
+    for (const int agent : {0, 1}) {
+      slow::NodeTrace seen = trace(agent, play.now);
+      for (slow::Entry& entry : seen.ranks.back().entries)
+        entry.at = seen.ranks[0].entries[0].at + entry.sequence;
+      seen.link = slow::LinkUse{agent == 0 ? "10.0.0.2" : "10.0.0.1", 20 << 20,  0,
+                                agent == 1 ? 700'000 : 20'000,        1'000'000, true};
+      play.say(agent, CollectivesSeen{{0}, number, seen});
+    }
+  };
+  for (int number = 1; number < 40; ++number) look_with_links(number);
+  REQUIRE(play.all<ShowNotice>().size() == 1);
+  const std::string what = play.all<ShowNotice>()[0].notice.what;
+  CHECK(what.starts_with(
+      "the connection from n2 to n1 is slow: it carries 28 MiB/s, those of the other nodes 1000 MiB/s"));
+  const auto events = play.all<Record>();
+  const auto told = std::ranges::find(events, events::EventKind::slow,
+                                      [](const Record& record) { return record.event.kind; });
+  REQUIRE(told != events.end());
+  CHECK(told->event.host == "n2");
+  CHECK_FALSE(told->event.rank);
+}
+
 namespace {
 
 // Two nodes train and one waits; the notice of rank 3, on the second one, has been told.

@@ -32,7 +32,7 @@ Coordinator::Coordinator(CoordinatorSettings settings, TimePoint now)
                {settings_.by_network, settings_.domain_size, settings_.elastic ? settings_.elastic->least : 0,
                 settings_.replace_after}),
       agents_(static_cast<std::size_t>(settings_.agents)),
-      watch_(settings_, members_),
+      watch_(settings_.hang.slow),
       state_deadline_(now + settings_.join_timeout),
       alone_due_(now + k_alone_for),
       status_since_(now),

@@ -48,8 +48,6 @@ class Coordinator {
   using Actions = std::vector<CoordinatorAction>;
 
   Coordinator(CoordinatorSettings settings, TimePoint now);
-  Coordinator(const Coordinator&) = delete;  // parts of it refer to others
-  Coordinator& operator=(const Coordinator&) = delete;
 
   Actions on_message(ConnectionId connection, const AgentMessage& message, TimePoint now);
   // Notes that the connection is gone, or what came through it is no message; `why` is a sentence.

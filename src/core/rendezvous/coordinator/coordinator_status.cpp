@@ -28,7 +28,9 @@ void Coordinator::record(events::Event event) {
 void Coordinator::handle(ConnectionId, const Happened& happened, TimePoint) { record(happened.event); }
 
 JobFacts Coordinator::job_facts() const {
-  return {state_,
+  return {settings_,
+          members_,
+          state_,
           attempt_,
           policy_.used().used,
           world_,

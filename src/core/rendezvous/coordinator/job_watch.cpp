@@ -102,22 +102,22 @@ void JobWatch::begin_attempt() {
   slow_due_.reset();
 }
 
-void JobWatch::record(Found& found, events::Event event) const {
-  if (settings_.record) found.actions.push_back(Record{std::move(event)});
+void JobWatch::record(Found& found, const JobFacts& job, events::Event event) {
+  if (job.settings.record) found.actions.push_back(Record{std::move(event)});
 }
 
-JobWatch::Found JobWatch::note(ConnectionId asker, const JobQuestion& question, const JobFacts&,
+JobWatch::Found JobWatch::note(ConnectionId asker, const JobQuestion& question, const JobFacts& job,
                                TimePoint now) {
   using enum StatusRound::Purpose;
   Found found;
   round_.want(question.stacks ? stacks : status, asker);
-  ask(found, now);
+  ask(found, job, now);
   return found;
 }
 
-void JobWatch::ask(Found& found, TimePoint now) {
+void JobWatch::ask(Found& found, const JobFacts& job, TimePoint now) {
   std::set<ConnectionId> agents;
-  for (const auto& [connection, agent] : members_.here()) agents.insert(connection);
+  for (const auto& [connection, agent] : job.members.here()) agents.insert(connection);
   const auto question = round_.begin(agents, now);
   if (!question) return;
   for (const ConnectionId connection : agents) found.actions.push_back(SendTo{connection, *question});
@@ -146,28 +146,27 @@ void JobWatch::end_round(Found& found, const JobFacts& job, TimePoint now) {
   } else if (purpose == slow) {
     judge_slow(found, shown, job);
   } else {
-    for (const ConnectionId asker : round_.askers())
-      show_job(asker, shown, purpose == stacks, found.actions);
+    for (const ConnectionId asker : round_.askers()) show_job(asker, shown, purpose == stacks, found.actions);
   }
-  if (job.state != State::finished) ask(found, now);
+  if (job.state != State::finished) ask(found, job, now);
 }
 
 status::JobStatus JobWatch::take_status(const JobFacts& job) {
   status::JobStatus status;
-  status.launch_id = settings_.launch_id;
+  status.launch_id = job.settings.launch_id;
   status.phase = job.phase();
   status.attempt = job.attempt.value;
   status.restarts = job.restarts;
-  status.max_restarts = settings_.max_restarts;
-  status.nodes = settings_.agents;
+  status.max_restarts = job.settings.max_restarts;
+  status.nodes = job.settings.agents;
   if (!job.world.assignments.empty()) {
     status.nodes = job.world.assignments.front().node_count;
     status.workers = job.world.world_size;
   }
   for (const ConnectionId connection : round_.silent()) {
-    const auto found = members_.here().find(connection);
-    if (found != members_.here().end())
-      status.silent.push_back(name_host(members_, settings_, found->second));
+    const auto found = job.members.here().find(connection);
+    if (found != job.members.here().end())
+      status.silent.push_back(name_host(job.members, job.settings, found->second));
   }
   status.here = round_.take_answers();
   slow::add_waits(status, slow_);
@@ -179,16 +178,16 @@ status::JobStatus JobWatch::take_status(const JobFacts& job) {
 JobWatch::Found JobWatch::note(ConnectionId agent, const Quiet& quiet, const JobFacts& job, TimePoint now) {
   Found found;
   if (job.state != State::running) return found;
-  hangs_.note(members_.here().at(agent), quiet);
+  hangs_.note(job.members.here().at(agent), quiet);
   if (!all_quiet(job) || !hangs_.takes_silence()) return found;
   round_.want(StatusRound::Purpose::hang);
-  ask(found, now);
+  ask(found, job, now);
   return found;
 }
 
 // Reports whether all agents are quiet; one whose ranks have all ended has no sign to show.
 bool JobWatch::all_quiet(const JobFacts& job) const {
-  const std::vector<AgentIndex> agents = members_.participants();
+  const std::vector<AgentIndex> agents = job.members.participants();
   return std::ranges::all_of(
              agents, [&](AgentIndex agent) { return job.is_over(agent) || hangs_.is_quiet(agent); }) &&
          !std::ranges::all_of(agents, job.is_over);
@@ -198,7 +197,7 @@ JobWatch::Found JobWatch::note(ConnectionId, const EarlyExit& early, const JobFa
   Found found;
   if (job.state != State::running || !hangs_.takes(early)) return found;
   round_.want(StatusRound::Purpose::early_exit);
-  ask(found, now);
+  ask(found, job, now);
   return found;
 }
 
@@ -210,8 +209,8 @@ void JobWatch::judge_hang(Found& found, const status::JobStatus& status, bool ea
     const auto notice = status::describe_early_exit(status, why);
     if (notice) found.actions.push_back(ShowNotice{{notice->what, notice->hint}});
   } else if (const auto verdict = status::make_verdict(status, why)) {
-    record(found, told::hang(job.attempt, *verdict));
-    const auto& action = settings_.hang.action;
+    record(found, job, told::hang(job.attempt, *verdict));
+    const auto& action = job.settings.hang.action;
     if (action && action->value == options::OnHang::report)
       found.actions.push_back(ShowHang{*verdict});
     else
@@ -239,39 +238,40 @@ JobWatch::Found JobWatch::note(ConnectionId agent, const CollectivesSeen& seen, 
                                TimePoint now) {
   Found found;
   if (job.state != State::running) return found;
-  const std::vector<AgentIndex> agents = members_.participants();
+  const std::vector<AgentIndex> agents = job.members.participants();
   const auto running = std::ranges::count_if(agents, std::not_fn(job.is_over));
-  slow_.note(members_.here().at(agent).value, seen.look, seen.trace, static_cast<std::size_t>(running), now);
+  slow_.note(job.members.here().at(agent).value, seen.look, seen.trace, static_cast<std::size_t>(running),
+             now);
   for (const auto& [rank, seconds] : slow_.take_seconds(now))
-    record(found, told::waited(job.attempt, rank, seconds));
+    record(found, job, told::waited(job.attempt, rank, seconds));
   if (const auto link = slow_.take_slow_link(now)) tell_slow_link(found, *link, job);
   if (!slow_due_) slow_due_ = slow_.take_slow(now);
   if (!slow_due_ || std::exchange(slow_due_->look, seen.look) == seen.look) return found;
   round_.want(StatusRound::Purpose::slow);
-  ask(found, now);
+  ask(found, job, now);
   return found;
 }
 
 // Finds the slow rank to be told once it is seen where it is while the others wait, or after some looks.
 void JobWatch::judge_slow(Found& found, const status::JobStatus& status, const JobFacts& job) {
   if (job.state != State::running || !slow_due_) return;
-  auto notice = slow::describe_slow(status, *slow_due_, settings_.hang.slow->window);
+  auto notice = slow::describe_slow(status, *slow_due_, job.settings.hang.slow->window);
   if (notice && !notice->seen_late && ++slow_due_->places < k_most_places) return;
   slow_due_.reset();
   found.slow = std::move(notice);
 }
 
 void JobWatch::tell_slow_link(Found& found, const slow::SlowLink& link, const JobFacts& job) const {
-  const std::vector<AgentIndex> agents = members_.participants();
+  const std::vector<AgentIndex> agents = job.members.participants();
   const auto peer = std::ranges::find_if(agents, [&](AgentIndex agent) {
-    const std::vector<std::string>& addresses = members_.at(agent).announcement->addresses;
+    const std::vector<std::string>& addresses = job.members.at(agent).announcement->addresses;
     return std::ranges::find(addresses, link.use.peer) != addresses.end();
   });
-  const slow::SlowNotice notice =
-      slow::describe_slow_link(link, name_host(members_, settings_, AgentIndex{link.agent}),
-                               peer == agents.end() ? link.use.peer : name_host(members_, settings_, *peer),
-                               settings_.hang.slow->window);
-  record(found, told::slow(job.attempt, notice));
+  const slow::SlowNotice notice = slow::describe_slow_link(
+      link, name_host(job.members, job.settings, AgentIndex{link.agent}),
+      peer == agents.end() ? link.use.peer : name_host(job.members, job.settings, *peer),
+      job.settings.hang.slow->window);
+  record(found, job, told::slow(job.attempt, notice));
   found.actions.push_back(ShowNotice{{notice.what, notice.hint}});
 }
 
@@ -283,20 +283,20 @@ JobWatch::Found JobWatch::note(ConnectionId asker, const ProfileRequest& request
   ProfileRequest asked = request;
   asked.asker = asker.value;
   std::vector<std::string> hosts;
-  for (const auto& [agent, index] : members_.here()) {
-    if (job.may_run_workers(index)) hosts.push_back(name_host(members_, settings_, index));
+  for (const auto& [agent, index] : job.members.here()) {
+    if (job.may_run_workers(index)) hosts.push_back(name_host(job.members, job.settings, index));
   }
-  const int agents = static_cast<int>(members_.here().size());
+  const int agents = static_cast<int>(job.members.here().size());
   found.actions.push_back(
       SendTo{asker, ProfilePart{request.number, asked.asker, agents, false, profile::render_asked(hosts)}});
-  for (const auto& [agent, index] : members_.here()) found.actions.push_back(SendTo{agent, asked});
+  for (const auto& [agent, index] : job.members.here()) found.actions.push_back(SendTo{agent, asked});
   return found;
 }
 
-JobWatch::Found JobWatch::note(ConnectionId, const ProfilePart& part, const JobFacts&, TimePoint) const {
+JobWatch::Found JobWatch::note(ConnectionId, const ProfilePart& part, const JobFacts& job, TimePoint) const {
   Found found;
   const ConnectionId asker{part.asker};
-  if (!members_.here().contains(asker)) return found;
+  if (!job.members.here().contains(asker)) return found;
   ProfilePart passed = part;
   passed.agents = 0;
   found.actions.push_back(SendTo{asker, std::move(passed)});

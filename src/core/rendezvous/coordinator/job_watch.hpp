@@ -84,6 +84,8 @@ std::string name_host(const Membership& members, const CoordinatorSettings& sett
 
 // State of the job as the coordinator knows it at the moment of a call.
 struct JobFacts {
+  const CoordinatorSettings& settings;
+  const Membership& members;
   CoordinatorState state = CoordinatorState::gathering;
   Attempt attempt{};
   int restarts = 0;
@@ -95,9 +97,7 @@ struct JobFacts {
 
 class JobWatch {
  public:
-  // Both outlive it.
-  JobWatch(const CoordinatorSettings& settings, const Membership& members)
-      : settings_(settings), members_(members), slow_(settings.hang.slow) {}
+  explicit JobWatch(const std::optional<options::SlowNotice>& notice) : slow_(notice) {}
 
   // Messages that are for the watch alone.
   template <class Message>
@@ -132,17 +132,15 @@ class JobWatch {
   std::optional<TimePoint> deadline() const { return round_.deadline(); }
 
  private:
-  void ask(Found& found, TimePoint now);
+  void ask(Found& found, const JobFacts& job, TimePoint now);
   void end_round(Found& found, const JobFacts& job, TimePoint now);
   status::JobStatus take_status(const JobFacts& job);
   bool all_quiet(const JobFacts& job) const;
   void judge_hang(Found& found, const status::JobStatus& status, bool early, const JobFacts& job) const;
   void judge_slow(Found& found, const status::JobStatus& status, const JobFacts& job);
   void tell_slow_link(Found& found, const slow::SlowLink& link, const JobFacts& job) const;
-  void record(Found& found, events::Event event) const;
+  static void record(Found& found, const JobFacts& job, events::Event event);
 
-  const CoordinatorSettings& settings_;
-  const Membership& members_;
   StatusRound round_;
   Hangs hangs_;
   slow::SlowWatch slow_;
