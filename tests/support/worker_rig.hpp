@@ -29,7 +29,7 @@ class WorkerRig {
           ++calls;
           ended[worker] = status;
         }) {
-    group.when_heard([this](std::size_t) { ++heard; });
+    group.outputs().when_heard([this](std::size_t) { ++heard; });
     begin(Attempt{1});
   }
   ~WorkerRig() {

@@ -25,7 +25,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/secret_key.hpp"
+#include "base/ids.hpp"
 
 namespace ddprun::rendezvous {
 

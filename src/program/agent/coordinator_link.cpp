@@ -96,7 +96,7 @@ net::CoordinatorServiceSettings CoordinatorLink::coordinator_settings() const {
 
 net::MemberServiceSettings CoordinatorLink::with_own_state(net::MemberServiceSettings settings) const {
   if (plans_.node->options.output.gather && !parts_.output.linked())
-    settings.output_streams = parts_.workers.outputs();
+    settings.output_streams = parts_.workers.outputs().count();
   settings.checkpoints = parts_.checkpoints.held();
   return settings;
 }
@@ -280,7 +280,7 @@ void CoordinatorLink::lead_output(std::vector<boost::asio::ip::tcp::socket> sock
   std::vector<os::Fd> streams;
   for (auto& socket : sockets) streams.emplace_back(socket.release());
   parts_.output.lead(streams);
-  parts_.workers.reopen_outputs();
+  parts_.workers.outputs().pumps().reopen();
 }
 
 // Loss of the coordinator in a job that continues: the agent joins the next coordinator, or becomes it.

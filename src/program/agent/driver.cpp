@@ -138,17 +138,17 @@ Driver::Driver(const plan::LaunchPlan& expected, const facts::Snapshot& snapshot
       only_tells_(failure.has_value()) {
   // A script's, which became ddprun by exec: `daemon & exec ddprun ...`.
   for (const int inherited : os::capture_children()) workers_.spare(inherited);
-  console::route_log([this](const std::string& lines) { workers_.insert_error(lines); });
+  console::route_log([this](const std::string& lines) { workers_.outputs().insert_error(lines); });
   if (events_.wanted()) {
-    workers_.when_heard(
+    workers_.outputs().when_heard(
         [this](std::size_t worker) { events_.record_worker(events::EventKind::output, worker); });
   }
   store_.when_connected([this](std::size_t connections) {
     if (auto* const here = link_.coordinator()) here->note_connections(static_cast<int>(connections));
     events_.record_connections(connections);
   });
-  workers_.before_output([] { console::show_status(""); });
-  workers_.when_output_fails([this](int error) {
+  workers_.outputs().pumps().before_writing([] { console::show_status(""); });
+  workers_.outputs().pumps().output().when_failing([this](int error) {
     console::say_notice(
         fmt::format("cannot write to standard output on {}: {}; the workers continue without it",
                     plans_.node->host, os::describe_errno(error)),

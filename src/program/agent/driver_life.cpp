@@ -98,22 +98,22 @@ void Driver::handle(const rendezvous::Look& look) {
 
 // Writes output here again: the process that read it on another host has exited.
 void Driver::carry_out(const lifecycle::life::TakeOutputBack&) {
-  if (output_link_.restore()) workers_.reopen_outputs();
+  if (output_link_.restore()) workers_.outputs().pumps().reopen();
 }
 
 void Driver::carry_out(const lifecycle::life::AbandonWorkers&) { workers_.abandon(); }
 
 void Driver::carry_out(const lifecycle::life::EndGathered& action) {
-  workers_.end_gathered(action.patience, action.in_any_case);
+  workers_.outputs().pumps().end_silent(action.patience, action.in_any_case);
 }
 
 void Driver::carry_out(const lifecycle::life::ReadOutput&) {
-  workers_.when_read([this] { carry_out(life_.on_output_read()); });
+  workers_.outputs().when_read([this] { carry_out(life_.on_output_read()); });
 }
 
 // Waits for a reader (less, ^S) as long as it takes where there is no limit.
 void Driver::carry_out(const lifecycle::life::WriteOutput& action) {
-  workers_.when_drained(action.limit, [this, limit = action.limit] {
+  workers_.outputs().when_drained(action.limit, [this, limit = action.limit] {
     files_.when_written(limit, [this] { carry_out(life_.on_output_written()); });
   });
 }
@@ -130,7 +130,7 @@ void Driver::carry_out(const lifecycle::life::GiveUpOutput&) {
 }
 
 void Driver::carry_out(const lifecycle::life::Leave& action) {
-  for (const std::string& loss : workers_.losses()) {
+  for (const std::string& loss : workers_.outputs().losses()) {
     console::say_error(loss);
     life_.note_loss();
   }

@@ -93,8 +93,8 @@ void ProfileService::profile_all(Milliseconds every) {
   if (own_ || node.workers.empty() || node.workers.front().rank != 0) return;
   const ProfileRequest request{0, 0, std::min(every / 10, k_longest_own),
                                profile::answer_limit(workers_.world_size() * k_smaller)};
-  const std::string path =
-      fmt::format("{}/{}", workers_.profile_folder(), os::unix_milliseconds() / every.count() % k_kept);
+  const std::string path = fmt::format("{}/{}", workers_.outputs().logs().profile_folder(),
+                                       os::unix_milliseconds() / every.count() % k_kept);
   try {
     own_ = std::make_unique<probes::ChildQuery>(
         context_,

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <csignal>
 #include <filesystem>
 #include <utility>
@@ -24,14 +23,11 @@
 #include "rendezvous/host_limits.hpp"
 #include "report/report.hpp"
 #include "status/flight_record.hpp"
-#include "workers/worker_streams.hpp"
 
 namespace ddprun::workers {
 
 namespace {
 
-// Time that the last output of a process that a worker left behind is waited for.
-constexpr Milliseconds k_pipe_grace{250};
 constexpr std::size_t k_error_file_limit = std::size_t{16} << 20U;  // torch puts the traceback in whole
 
 // Reads the last collective that ddprun's module in a worker has left at its end (keep_last_collective).
@@ -69,13 +65,11 @@ WorkerGroup::WorkerGroup(boost::asio::io_context& context, std::shared_ptr<const
       folder_places_(os::temp_dir_places(facts::find_variable(snapshot, "TMPDIR"), agent_id_)),
       reaper_(agent_id_, {.holding = rendezvous::k_killing, .folders = folder_places_, .host = node_->host}),
       folder_(folder_places_),
-      pumps_(context),
+      outputs_(context, node_, snapshot),
       inherited_(os::capture_inherited_descriptors()),
       ignored_signals_(os::capture_ignored_signals(os::handled_signals())),
       open_files_(os::raise_open_files_limit()),
-      logs_(context, node_, snapshot),
       binding_timer_(context) {
-  if (options::outlives_nodes(node_->options)) pumps_.allow_lost_hosts();
   if (lends_terminal(*node_)) terminal_ = os::Terminal::open_controlling();
   if (node_->options.restarts.standby.value) standbys_.emplace(context_, reaper_, helpers_);
 }
@@ -107,6 +101,7 @@ void WorkerGroup::begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, co
   begin_inspection(*plan_);
   begin_standbys();
   unseen_.clear();
+  outputs_.begin_attempt(plan_);
   workers_.clear();
   for (std::size_t i = 0; i < plan_->planned.size(); ++i) {
     workers_.push_back(std::make_unique<Worker>());
@@ -160,14 +155,14 @@ bool WorkerGroup::made_progress() const {
   return false;
 }
 
-WorkerGroup::Streams WorkerGroup::open_streams(std::size_t worker) {
-  Streams streams;
+WorkerStreams WorkerGroup::open_streams(std::size_t worker) {
+  WorkerStreams streams;
   open_input(worker, streams);
-  open_outputs(worker, streams);
+  outputs_.open(worker, terminal_.has_value(), is_typed_for(worker), streams);
   return streams;
 }
 
-void WorkerGroup::open_input(std::size_t worker, Streams& streams) {
+void WorkerGroup::open_input(std::size_t worker, WorkerStreams& streams) {
   if (worker != 0) {
     streams.input = streams.own(os::open_null());
   } else if (terminal_) {
@@ -181,7 +176,8 @@ void WorkerGroup::open_input(std::size_t worker, Streams& streams) {
 }
 
 os::SpawnRequest WorkerGroup::make_request(const plan::LaunchPlan& plan, std::size_t worker,
-                                           const Streams& streams, const std::string& error_file) const {
+                                           const WorkerStreams& streams,
+                                           const std::string& error_file) const {
   const plan::WorkerContext context{worker,
                                     error_file,
                                     agent_id_,
@@ -190,7 +186,7 @@ os::SpawnRequest WorkerGroup::make_request(const plan::LaunchPlan& plan, std::si
                                     progress_file(worker),
                                     inspection_ ? inspection_->folder() : std::string(),
                                     inspect_prefix(plan, worker),
-                                    logs_.flight_record(),
+                                    outputs_.logs().flight_record(),
                                     ras_port_ > 0 ? fmt::format("127.0.0.1:{}", ras_port_) : std::string(),
                                     terminal_ ? 0 : os::terminal_columns(),
                                     local_store_};
@@ -215,11 +211,11 @@ os::SpawnRequest WorkerGroup::make_request(const plan::LaunchPlan& plan, std::si
 
 std::optional<ExitStatus> WorkerGroup::try_start(std::size_t worker) {
   Worker& state = *workers_[worker];
-  logs_.begin_attempt(plan_);
-  state.error_file = logs_.error_file(plan_->assignment.workers[worker]);
+  outputs_.logs().begin_attempt(plan_);
+  state.error_file = outputs_.logs().error_file(plan_->assignment.workers[worker]);
   if (state.error_file.empty())
     state.error_file = fmt::format("{}/error_{}.json", attempt_folder(plan_->assignment.attempt), worker);
-  const Streams streams = open_streams(worker);
+  const WorkerStreams streams = open_streams(worker);
   const os::SpawnRequest request = make_request(*plan_, worker, streams, state.error_file);
   if (!take_standby(worker, request)) {
     const bool notes = standbys_ && is_inspected(plan_->planned[worker]);
@@ -304,17 +300,11 @@ std::size_t WorkerGroup::count_descendants() {
 
 void WorkerGroup::end_attempt() {
   watchdog_.reset();
-  if (!workers_.empty()) logs_.note_ended(index_entries());
+  if (!workers_.empty()) outputs_.logs().note_ended(index_entries());
   look_at_bindings();  // includes those that came and went
-  for (const auto& worker : workers_) {
-    // Gives up on a pipe that is still open: the process that holds it is not ours any more.
-    const auto end_stream = [](streams::OutputPump& pump, std::optional<output::StreamId> stream) {
-      if (!stream) return;
-      pump.close(*stream, k_pipe_grace);
-      pump.forget(*stream);
-    };
-    end_stream(pumps_.output(), worker->output);
-    end_stream(pumps_.error(), worker->error);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    outputs_.close(i);
+    const auto& worker = workers_[i];
     if (!worker->child) continue;
     reaper_.forget(worker->child->pid());
     worker->child->reap();
@@ -343,28 +333,18 @@ void WorkerGroup::describe_failure(std::size_t worker, const ExitStatus& status,
   failure.program = plan_->planned[worker].command.front();
   failure.status = status;
   failure.unix_milliseconds = os::unix_milliseconds();
-  when_known(state, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
-    failure.message = read_error_file(*workers_[worker]);
-    failure.last_lines = last_lines(worker);
-    for (std::string& line : crash_lines(worker, failure.status))
-      failure.last_lines.push_back(std::move(line));
-    failure.collective = read_last_collective(inspect_prefix(worker));
-    failure.environment = describe_environment(worker);
-    failure.log_file = kept_output(worker);
-    failure.hint = hint_of_full_disk(worker);
-    handler(std::move(failure));
-  });
-}
-
-// Calls when the last lines of both its streams are known.
-void WorkerGroup::when_known(const Worker& worker, std::function<void()> handler) {
-  const auto unknown = std::make_shared<int>(1 + (worker.output ? 1 : 0) + (worker.error ? 1 : 0));
-  const auto one_is_known = [unknown, handler = std::move(handler)] {
-    if (--*unknown == 0) handler();
-  };
-  if (worker.output) pumps_.output().finish(*worker.output, k_pipe_grace, one_is_known);
-  if (worker.error) pumps_.error().finish(*worker.error, k_pipe_grace, one_is_known);
-  boost::asio::post(context_, one_is_known);
+  outputs_.when_known(
+      worker, [this, worker, failure = std::move(failure), handler = std::move(handler)]() mutable {
+        failure.message = read_error_file(*workers_[worker]);
+        failure.last_lines = outputs_.last_lines(worker);
+        for (std::string& line : crash_lines(worker, failure.status))
+          failure.last_lines.push_back(std::move(line));
+        failure.collective = read_last_collective(inspect_prefix(worker));
+        failure.environment = describe_environment(worker);
+        failure.log_file = workers_[worker]->child ? outputs_.kept_file(worker) : std::string();
+        failure.hint = outputs_.hint_of_full_disk(worker);
+        handler(std::move(failure));
+      });
 }
 
 std::string WorkerGroup::read_error_file(const Worker& worker) const {
@@ -441,22 +421,6 @@ void WorkerGroup::continue_all() {
   for (const auto& worker : workers_) {
     if (!worker->ended && worker->child) worker->child->send_signal_to_group(SIGCONT);
   }
-}
-
-void WorkerGroup::when_read(std::function<void()> handler) {
-  pumps_.output().when_read([this, handler = std::move(handler)] { pumps_.error().when_read(handler); });
-}
-
-void WorkerGroup::when_heard(std::function<void(std::size_t)> handler) {
-  const auto find = [this, handler = std::move(handler)](std::optional<output::StreamId> Worker::*which,
-                                                         output::StreamId id) {
-    for (std::size_t i = 0; i < workers_.size(); ++i) {
-      if (workers_[i].get()->*which != id || std::exchange(workers_[i]->heard, true)) continue;
-      handler(i);
-    }
-  };
-  if (!pumps_.are_one()) pumps_.error().when_heard([find](output::StreamId id) { find(&Worker::error, id); });
-  pumps_.output().when_heard([find](output::StreamId id) { find(&Worker::output, id); });
 }
 
 int WorkerGroup::pid(std::size_t worker) const {

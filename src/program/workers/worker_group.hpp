@@ -32,11 +32,10 @@
 #include "report/outcome.hpp"
 #include "status/job_status.hpp"
 #include "streams/input_pump.hpp"
-#include "streams/log_files.hpp"
-#include "streams/output_pumps.hpp"
 #include "workers/inspection.hpp"
 #include "workers/standbys.hpp"
 #include "workers/watchdog.hpp"
+#include "workers/worker_outputs.hpp"
 
 namespace ddprun::workers {
 
@@ -49,11 +48,13 @@ class WorkerGroup {
               const facts::Snapshot& snapshot, Ended ended);
   // Reports whether a line of ours would come neither behind an unfinished one of a worker's nor into a
   // terminal that a worker has.
-  bool at_line_start() const {
-    return (!terminal_ || workers_.empty()) && pumps_.output().at_line_start() &&
-           pumps_.error().at_line_start();
+  bool at_line_start() const { return (!terminal_ || workers_.empty()) && outputs_.at_line_start(); }
+  WorkerOutputs& outputs() { return outputs_; }
+  const WorkerOutputs& outputs() const { return outputs_; }
+  // Adds another host's output, from which `begun` was read already.
+  void add_gathered(const rendezvous::lifeline::Output& from, os::Fd socket, std::string_view begun) {
+    outputs_.add_gathered(from, std::move(socket), terminal_.has_value(), begun);
   }
-  void before_output(const std::function<void()>& handler);  // calls before workers' output is written
   static os::ChildGroup group_of_workers(const plan::NodeProposal& node);
   void remove_at_end(const os::RendezvousFile& file) { reaper_.remove_at_end(file.path(), file.text()); }
   void note_link(int socket, bool open) { open ? reaper_.note_link(socket) : reaper_.forget_link(socket); }
@@ -63,7 +64,6 @@ class WorkerGroup {
   status::NodeStatus status() const;        // status of this attempt, except what has to be measured
   inspection::WorkerPlaces places() const;  // places where more can be measured
   int world_size() const { return plan_->assignment.world_size; }
-  std::string profile_folder() const { return logs_.profile_folder(); }
 
   void begin_attempt(std::shared_ptr<const plan::LaunchPlan> plan, const std::string& interface,
                      const std::string& local_store);
@@ -105,14 +105,6 @@ class WorkerGroup {
   // Reports whether the terminal is gone, and a worker had it: the kernel has sent it SIGHUP.
   bool is_hung_up_with_worker() const;
   bool had_terminal(std::size_t worker) const { return workers_[worker]->had_terminal; }  // when it ended
-  // Inserts lines of ddprun itself for standard error, in order with the workers'.
-  void insert_error(std::string_view lines) { pumps_.error().insert(lines); }
-  // Calls once, with errno, when standard output takes no more; the workers go on without it.
-  void when_output_fails(std::function<void(int)> handler) {
-    pumps_.output().when_failing(std::move(handler));
-  }
-  // Calls once for each worker and attempt, when it has written something that passes through here.
-  void when_heard(std::function<void(std::size_t worker)> handler);
   int pid(std::size_t worker) const;  // 0: it has none any more
   // Returns the standby interpreters (--standby) for the workers of the next attempt; nullptr if not asked
   // for.
@@ -126,49 +118,30 @@ class WorkerGroup {
   // Returns the beginning of the paths of files that show where it is (workers/inspection.hpp); empty: none
   // do.
   std::string inspect_prefix(std::size_t worker) const;
-  // Calls when all the workers' output is read, after end_attempt(): what is inserted then comes after it.
-  void when_read(std::function<void()> handler);
-  // Calls when all output is written, or after `limit` for each of the two.
-  void when_drained(std::optional<Milliseconds> limit, std::function<void()> handler);
-  // Returns the number of streams of ddprun's own output: one if both lead to the same file.
-  int outputs() const { return pumps_.are_one() ? 1 : 2; }
-  // Reopens standard output and standard error, which lead elsewhere now.
-  void reopen_outputs();
-  // Adds another host's output, from which `begun` was read already; it belongs to no worker.
-  void add_gathered(const rendezvous::lifeline::Output& from, os::Fd socket, std::string_view begun);
-  // Ends other hosts' output, which has no writer any more whose output counts: as OutputPump::end_silent().
-  void end_gathered(Milliseconds patience, bool in_any_case);
-  // Sentences about output that was lost, or would be if ddprun ended now.
-  std::vector<std::string> losses() const;
   void dismiss_reaper();
 
  private:
   struct Worker {
     std::optional<os::Child> child;
-    std::optional<output::StreamId> output;
-    std::optional<output::StreamId> error;
     std::optional<ExitStatus> status;
     std::optional<lifecycle::RepeatedSignals> held_signals;  // signals that wait for answer_held_signals()
     std::string error_file;
     std::string started;  // how_started()
-    bool heard = false;
     bool ended = false;
     bool has_terminal = false;
     bool had_terminal = false;  // had the terminal when it ended
     bool stopped = false;       // set by stop_all()
   };
-  struct Streams;  // the descriptors one worker is started with
 
   static bool lends_terminal(const plan::NodeProposal& node);
   void follow_stop(Worker& worker, int signal);
   void lend_terminal(Worker& worker);
   void take_terminal(Worker& worker);
   bool is_typed_for(std::size_t worker) const;
-  Streams open_streams(std::size_t worker);
-  void open_input(std::size_t worker, Streams& streams);
-  void open_outputs(std::size_t worker, Streams& streams);
-  os::SpawnRequest make_request(const plan::LaunchPlan& plan, std::size_t worker, const Streams& streams,
-                                const std::string& error_file) const;
+  WorkerStreams open_streams(std::size_t worker);
+  void open_input(std::size_t worker, WorkerStreams& streams);
+  os::SpawnRequest make_request(const plan::LaunchPlan& plan, std::size_t worker,
+                                const WorkerStreams& streams, const std::string& error_file) const;
   std::optional<ExitStatus> try_start(std::size_t worker);  // returns a failure; throws what set-up throws
   void begin_standbys();
   bool take_standby(std::size_t worker, const os::SpawnRequest& request);  // false: there is none that fits
@@ -185,26 +158,13 @@ class WorkerGroup {
   void tell_refusal(std::size_t worker, const os::BindingRefusal& refusal);
   void show_binding(std::size_t worker, const os::BindingRefusal& refusal);
   void note_end(std::size_t worker);
-  void when_known(const Worker& worker, std::function<void()> handler);
   std::vector<int> main_processes() const;
   std::size_t signal_groups(int number);
   std::string attempt_folder(Attempt attempt) const;
   std::string progress_file(std::size_t worker) const;
   std::string read_error_file(const Worker& worker) const;
   std::vector<output::LogIndexEntry> index_entries() const;
-  output::StreamRoute route(std::size_t worker, output::Stream stream) const;
-  using WrittenFiles = std::map<std::string, std::int64_t>;  // Unix milliseconds by path
-  WrittenFiles look_at_written() const;
-  std::optional<Milliseconds> output_age(std::size_t worker, output::Stream stream,
-                                         const WrittenFiles& files) const;
-  output::LineLabel label(std::size_t worker, const output::StreamRoute& route, bool terminal) const;
-  int open_stream(std::size_t worker, output::Stream stream, const output::StreamRoute& route, bool both,
-                  Streams& streams);
-  std::vector<std::string> last_lines(std::size_t worker, output::Stream stream) const;
-  std::vector<std::string> last_lines(std::size_t worker) const;
   std::vector<std::string> crash_lines(std::size_t worker, const ExitStatus& status) const;
-  std::string kept_output(std::size_t worker) const;
-  std::string hint_of_full_disk(std::size_t worker) const;
   std::string describe_environment(std::size_t worker) const;
 
   boost::asio::io_context& context_;
@@ -218,7 +178,7 @@ class WorkerGroup {
   std::optional<Inspection> inspection_;
   os::Fd ras_keeper_;  // bound without listening, so that no other program gets the port
   int ras_port_ = 0;   // port of NCCL's RAS on 127.0.0.1; 0: not chosen by us
-  streams::OutputPumps pumps_;
+  WorkerOutputs outputs_;
   std::optional<os::Terminal> terminal_;
   std::optional<streams::InputPump> input_;
   std::vector<int> helpers_;
@@ -229,8 +189,6 @@ class WorkerGroup {
   std::optional<std::uint64_t> open_files_;  // the workers' limit
 
   mutable std::optional<facts::PythonFacts> python_;
-
-  streams::LogFiles logs_;
 
   std::shared_ptr<const plan::LaunchPlan> plan_ =
       std::make_shared<const plan::LaunchPlan>();  // plan of this attempt

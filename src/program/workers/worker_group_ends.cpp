@@ -11,19 +11,16 @@
 #include "base/text.hpp"
 #include "console/console.hpp"
 #include "event_loop/signal_watch.hpp"
-#include "inspection/host_condition.hpp"
 #include "lifecycle/after_success.hpp"
 #include "options/options.hpp"
 #include "os/clock.hpp"
 #include "os/descriptors.hpp"
-#include "os/files/slow_files.hpp"
 #include "os/process/process_table.hpp"
 #include "os/process/signals.hpp"
 #include "os/read_file.hpp"
 #include "os/terminal/terminal.hpp"
 #include "status/native_stack.hpp"
 #include "workers/worker_group.hpp"
-#include "workers/worker_streams.hpp"
 
 namespace ddprun::workers {
 
@@ -75,7 +72,7 @@ void WorkerGroup::start_standby(std::size_t worker, const plan::LaunchPlan& expe
   const plan::LaunchPlan& plan = worker < workers_.size() ? *plan_ : expected;
   begin_inspection(plan);
   standbys_->begin(folder_.path() + "/standby");  // on a spare no attempt has begun
-  Streams streams;
+  WorkerStreams streams;
   const int null = streams.own(os::open_null());
   const bool to_terminal = terminal_.has_value();
   streams.input = null;
@@ -198,101 +195,13 @@ void WorkerGroup::tell_left_behind(Milliseconds after) {
       facts::hint_for(process, node_->host));
 }
 
-// Destinations of the workers' streams: pipes that a pump reads, files that they write themselves, or both.
+// Facts about a worker's end, beside its output.
 
 namespace {
 
-// Lines remembered of stdout and stderr in one stream, where a traceback needs more room.
-constexpr std::size_t k_remembered_of_both = 30;
-constexpr std::size_t k_tail_of_file = std::size_t{64} << 10;
-
-// Returns the folding of a stream. If stdout and stderr are one stream, only tracebacks among its copies are
-// sure to be errors.
-streams::StreamTreatment::Fold fold_of(output::Folding wanted, output::Stream stream, bool both) {
-  using Fold = streams::StreamTreatment::Fold;
-  if (wanted == output::Folding::on) return Fold::alike;
-  if (wanted == output::Folding::off) return Fold::nothing;
-  if (both) return Fold::copied_tracebacks;
-  return stream == output::Stream::error ? Fold::copies : Fold::nothing;
-}
-
-std::string variable(const facts::Snapshot& snapshot, const char* name) {
-  return facts::find_variable(snapshot, name).value_or("");
-}
+constexpr std::size_t k_crash_limit = std::size_t{64} << 10;
 
 }  // namespace
-
-output::StreamRoute WorkerGroup::route(std::size_t worker, output::Stream stream) const {
-  const plan::RankAssignment& assigned = plan_->assignment.workers[worker];
-  return output::route_stream(node_->options.output, assigned.local_rank, assigned.rank, stream);
-}
-
-output::LineLabel WorkerGroup::label(std::size_t worker, const output::StreamRoute& route,
-                                     bool terminal) const {
-  const plan::RankAssignment& assigned = plan_->assignment.workers[worker];
-  const bool colour =
-      output::decide_colour(variable(snapshot_, "NO_COLOR"), variable(snapshot_, "CLICOLOR_FORCE"), terminal);
-  return output::label_of(
-      node_->options.output, route,
-      {assigned.rank, assigned.local_rank, plan_->assignment.attempt, node_->host, node_->options.role.value},
-      plan_->assignment.node_count, colour);
-}
-
-void WorkerGroup::open_outputs(std::size_t worker, Streams& streams) {
-  const output::StreamRoute output = route(worker, output::Stream::output);
-  const output::StreamRoute error = route(worker, output::Stream::error);
-  // Through two pipes the order of what a worker writes to one file would be lost.
-  const bool one_pipe = pumps_.are_one() && output == error && !output.file;
-  streams.output = open_stream(worker, output::Stream::output, output, one_pipe, streams);
-  const bool piped = workers_[worker]->output.has_value();
-  streams.error =
-      one_pipe && piped ? streams.output : open_stream(worker, output::Stream::error, error, false, streams);
-}
-
-// Opens a stream. `both`: that of stdout serves stderr too.
-int WorkerGroup::open_stream(std::size_t worker, output::Stream stream, const output::StreamRoute& route,
-                             bool both, Streams& streams) {
-  const plan::RankAssignment& assigned = plan_->assignment.workers[worker];
-  if (route.file && !route.console) return streams.own(logs_.open(assigned, stream));
-  const bool is_output = stream == output::Stream::output;
-  const int ours = is_output ? STDOUT_FILENO : STDERR_FILENO;
-  const output::LineLabel shown = label(worker, route, os::is_terminal(ours));
-  const bool plain = route.console && !route.file && shown.empty();
-  if (plain && terminal_ && os::is_terminal(ours)) return ours;
-  const std::string prefix = label(worker, route, false).at(Milliseconds{0});
-  streams::StreamTreatment treatment{shown, assigned.rank};
-  treatment.name = fmt::format("rank {} on {}", assigned.rank.value, node_->host);
-  treatment.shown = route.console;
-  streams::StreamCopy copy = logs_.copy(assigned, stream, route, prefix);
-  treatment.copy = std::move(copy.add);
-  treatment.is_behind = std::move(copy.is_behind);
-  treatment.rate = node_->options.output.rate;
-  if (route.console) treatment.fold = fold_of(node_->options.output.fold, stream, both);
-  streams::OutputPump& pump = is_output ? pumps_.output() : pumps_.error();
-  os::Pipe pipe = os::make_pipe();
-  auto& opened = is_output ? workers_[worker]->output : workers_[worker]->error;
-  opened = pump.add(std::move(pipe.reader), is_typed_for(worker),
-                    both ? k_remembered_of_both : output::LineTail::k_lines, std::move(treatment));
-  return streams.own(std::move(pipe.writer));
-}
-
-// Returns the last lines from the pump, or from the file if ddprun does not see the output.
-std::vector<std::string> WorkerGroup::last_lines(std::size_t worker, output::Stream stream) const {
-  const Worker& state = *workers_[worker];
-  const bool is_output = stream == output::Stream::output;
-  const auto& opened = is_output ? state.output : state.error;
-  if (opened) return (is_output ? pumps_.output() : pumps_.error()).last_lines(*opened);
-  if (!route(worker, stream).file) return {};
-  output::LineTail tail;
-  const std::string file = logs_.path(plan_->assignment.workers[worker], stream);
-  tail.add(os::try_file_system([&] { return os::read_tail(file, k_tail_of_file); }).value_or(""));
-  return tail.lines();
-}
-
-std::vector<std::string> WorkerGroup::last_lines(std::size_t worker) const {
-  const std::vector<std::string> lines = last_lines(worker, output::Stream::error);
-  return lines.empty() ? last_lines(worker, output::Stream::output) : lines;
-}
 
 // Returns the lines that its Python wrote at a death by SIGSEGV and the like
 // (workers/inspection/ddprun_inspection.py).
@@ -302,32 +211,7 @@ std::vector<std::string> WorkerGroup::crash_lines(std::size_t worker, const Exit
                        std::ranges::find(k_crashes, status.value) != k_crashes.end();
   const std::string prefix = crashed ? inspect_prefix(worker) : "";
   return prefix.empty() ? std::vector<std::string>()
-                        : status::crash_lines(os::read_tail(prefix + ".crash", k_tail_of_file));
-}
-
-// Returns the file that a person opens first, once the job is over; empty: there is none.
-std::string WorkerGroup::kept_output(std::size_t worker) const {
-  if (!workers_[worker]->child) return {};
-  for (const output::Stream stream : {output::Stream::error, output::Stream::output}) {
-    if (route(worker, stream).file) return logs_.final_path(plan_->assignment.workers[worker], stream);
-  }
-  return {};
-}
-
-// Returns a hint if a log file that the worker writes itself cannot grow: its last output, such as its error,
-// is lost then.
-std::string WorkerGroup::hint_of_full_disk(std::size_t worker) const {
-  for (const output::Stream stream : {output::Stream::error, output::Stream::output}) {
-    const output::StreamRoute way = route(worker, stream);
-    if (!way.file || way.console) continue;
-    const std::string path = logs_.path(plan_->assignment.workers[worker], stream);
-    if (inspection::is_on_full_disk(path))
-      return fmt::format(
-          "the file system of its log file on {} is full, so that what it wrote last, such as its error, is "
-          "lost: free space there, or give another folder with --log-dir",
-          node_->host);
-  }
-  return {};
+                        : status::crash_lines(os::read_tail(prefix + ".crash", k_crash_limit));
 }
 
 std::vector<output::LogIndexEntry> WorkerGroup::index_entries() const {
@@ -347,30 +231,6 @@ std::vector<output::LogIndexEntry> WorkerGroup::index_entries() const {
     entries.push_back(std::move(entry));
   }
   return entries;
-}
-
-std::vector<std::string> WorkerGroup::losses() const {
-  std::vector<std::string> sentences = pumps_.losses(node_->host);
-  for (std::string& sentence : logs_.losses()) sentences.push_back(std::move(sentence));
-  return sentences;
-}
-
-void WorkerGroup::before_output(const std::function<void()>& handler) { pumps_.before_writing(handler); }
-
-void WorkerGroup::reopen_outputs() { pumps_.reopen(); }
-
-void WorkerGroup::add_gathered(const rendezvous::lifeline::Output& from, os::Fd socket,
-                               std::string_view begun) {
-  pumps_.add_connection(from, std::move(socket), terminal_.has_value(), begun, node_->options.output.fold);
-}
-
-void WorkerGroup::end_gathered(Milliseconds patience, bool in_any_case) {
-  pumps_.end_silent(patience, in_any_case);
-}
-
-void WorkerGroup::when_drained(std::optional<Milliseconds> limit, std::function<void()> handler) {
-  pumps_.when_drained(limit,
-                      [this, limit, handler = std::move(handler)] { logs_.when_written(limit, handler); });
 }
 
 }  // namespace ddprun::workers

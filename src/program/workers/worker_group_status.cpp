@@ -7,7 +7,6 @@
 #include "console/console.hpp"
 #include "net/timers.hpp"
 #include "os/clock.hpp"
-#include "os/files/slow_files.hpp"
 #include "os/machine/capture_processors.hpp"
 #include "os/process/process_table.hpp"
 #include "os/read_file.hpp"
@@ -19,70 +18,22 @@ namespace ddprun::workers {
 
 // Status of the workers here for --status, as far as it costs nothing to know.
 
-namespace {
-
-Milliseconds since(TimePoint moment) {
-  return std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - moment);
-}
-
-}  // namespace
-
-// When those that their workers write themselves were written last, in Unix milliseconds. One child looks at
-// all, as their file system may hang.
-WorkerGroup::WrittenFiles WorkerGroup::look_at_written() const {
-  std::vector<std::string> paths;
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    for (const auto stream : {output::Stream::output, output::Stream::error}) {
-      const auto& opened = stream == output::Stream::output ? workers_[i]->output : workers_[i]->error;
-      if (!opened && route(i, stream).file) paths.push_back(logs_.path(plan_->assignment.workers[i], stream));
-    }
-  }
-  if (paths.empty()) return {};
-  const std::string times = os::try_file_system([&] {
-                              std::string text;
-                              for (const std::string& path : paths)
-                                text += fmt::format("{} ", os::last_written(path).value_or(-1));
-                              return text;
-                            }).value_or("");
-  WrittenFiles written;
-  const auto words = split_words(times);
-  for (std::size_t i = 0; i < words.size() && i < paths.size(); ++i) {
-    if (const auto time = parse_integer(words[i]); time && *time >= 0) written[paths[i]] = *time;
-  }
-  return written;
-}
-
-std::optional<Milliseconds> WorkerGroup::output_age(std::size_t worker, output::Stream stream,
-                                                    const WrittenFiles& files) const {
-  const Worker& state = *workers_[worker];
-  const bool is_output = stream == output::Stream::output;
-  if (const auto& opened = is_output ? state.output : state.error) {
-    const auto last = (is_output ? pumps_.output() : pumps_.error()).last_read(*opened);
-    return last ? std::optional(since(*last)) : std::nullopt;
-  }
-  const auto found = files.find(logs_.path(plan_->assignment.workers[worker], stream));
-  if (found == files.end()) return std::nullopt;
-  return std::max(Milliseconds{os::unix_milliseconds() - found->second}, Milliseconds{0});
-}
-
 status::NodeStatus WorkerGroup::status() const {
   status::NodeStatus status{node_->host, {}, {}, node_->network.own.switches, node_->network.own.domain};
-  const WrittenFiles files = look_at_written();
+  const std::vector<std::optional<Milliseconds>> ages = outputs_.ages();
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     status::WorkerStatus& worker = status.workers.emplace_back();
     worker.rank = plan_->assignment.workers[i].rank.value;
     worker.local_rank = plan_->assignment.workers[i].local_rank.value;
     worker.pid = workers_[i]->ended ? 0 : pid(i);
     worker.gpu = plan_->planned[i].device;
-    const auto output = output_age(i, output::Stream::output, files);
-    const auto error = output_age(i, output::Stream::error, files);
     if (const auto touched = os::last_written(progress_file(i)))
       worker.progress_age = std::max(Milliseconds{os::unix_milliseconds() - *touched}, Milliseconds{0});
     if (standbys_)
       worker.standby = standbys_->is_ready(i) ? "ready" : standbys_->pid(i) != 0 ? "importing" : "none";
     if (workers_[i]->status && workers_[i]->status->kind == ExitStatus::Kind::exited)
       worker.exit_code = workers_[i]->status->value;
-    worker.output_age = output && error ? std::min(output, error) : std::max(output, error);
+    worker.output_age = ages[i];
   }
   return status;
 }
@@ -91,10 +42,10 @@ inspection::WorkerPlaces WorkerGroup::places() const {
   inspection::WorkerPlaces places;
   places.attempt = plan_->assignment.attempt.value;
   places.doors.ras_port = ras_port_;
-  if (!workers_.empty()) places.dump = logs_.stack_dump(plan_->assignment.workers.front());
+  if (!workers_.empty()) places.dump = outputs_.logs().stack_dump(plan_->assignment.workers.front());
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     places.doors.workers.push_back(inspect_prefix(i));
-    if (std::string record = logs_.stack_record(plan_->assignment.workers[i]); !record.empty())
+    if (std::string record = outputs_.logs().stack_record(plan_->assignment.workers[i]); !record.empty())
       places.records.push_back(std::move(record));
     auto& addresses = places.gpus.emplace_back();
     for (const int gpu : plan_->planned[i].gpus)

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/secret_key.hpp"
+#include "base/ids.hpp"
 
 namespace ddprun::os {
 
