@@ -88,11 +88,13 @@ def stop(child: subprocess.Popen, folder: Path, seconds: float) -> None:
 
 
 def failed_tests(report: Path) -> list[str]:
-    """As pytest names them; nothing where it has not come to its end."""
+    """As pytest names them; nothing where it has not come to its end, or could not import a file."""
     if not report.exists():
         return []
     cases = [case for case in ElementTree.parse(report).iter("testcase") if case.find("failure") is not None or case.find("error") is not None]
-    return [f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}" for case in cases]
+    if not all(case.get("classname") for case in cases):
+        return []
+    return [f"{case.get('classname').replace('.', '/')}.py::{case.get('name')}" for case in cases]
 
 
 def try_again(command: list[str], seconds: float) -> int:
