@@ -104,13 +104,13 @@ TEST_CASE("a slow link is told with the hosts of both ends, once, and its event 
   REQUIRE(play.all<ShowNotice>().size() == 1);
   const std::string what = play.all<ShowNotice>()[0].notice.what;
   CHECK(what.starts_with(
-      "the connection from n2 to n1 is slow: it carries 28 MiB/s, those of the other nodes 1000 MiB/s"));
+      "the connection from n2 to n1 is slow: it carries 29 MiB/s, those of the other nodes 1000 MiB/s"));
   const auto events = play.all<Record>();
   const auto told = std::ranges::find(events, events::EventKind::slow,
                                       [](const Record& record) { return record.event.kind; });
   REQUIRE(told != events.end());
   CHECK(told->event.host == "n2");
-  CHECK_FALSE(told->event.rank);
+  CHECK(told->event.rank == -1);
 }
 
 namespace {
