@@ -75,7 +75,7 @@ void describe_link(OrderedFields& fields, LinkUse& link) {
   fields.value("sent", link.sent);
   fields.value("resent", link.resent);
   fields.value("busy", link.busy);
-  fields.value("span", link.span);
+  fields.value("span", link.span, std::int64_t{1}, std::numeric_limits<std::int64_t>::max());
   fields.value("filled", link.filled);
 }
 

@@ -64,6 +64,11 @@ TEST_CASE("a trace is the same after it was sent") {
   REQUIRE(trace.ranks[0].entries.size() == 1);
   CHECK(trace.ranks[0].entries[0].sequence == 5);
   CHECK_FALSE(parse_trace("{}"));
+  trace.connections = {{"10.0.0.2", 7, 1'000, 10, 500, 90, 1448}};
+  trace.link = LinkUse{"10.0.0.2", 1'000, 10, 500, 30'000'000, true};
+  CHECK(parse_trace(render_trace(trace)) == trace);
+  trace.link->span = 0;  // a share of it cannot be told
+  CHECK_FALSE(parse_trace(render_trace(trace)));
   CHECK_FALSE(parse_trace(  // an unknown group
       R"({"base":0,"bound":0,"step":0,"groups":[],"ranks":[{"rank":0,"entries":[[0,0,1,1,1]]}]})"));
 }
