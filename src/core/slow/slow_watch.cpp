@@ -129,16 +129,17 @@ double rate_of(const LinkUse& use) {
 }  // namespace
 
 void SlowWatch::judge_links(TimePoint now) {
+  std::vector<double> rates;
+  for (const auto& [agent, trace] : gathered_) {
+    if (trace.link) rates.push_back(rate_of(*trace.link));
+  }
+  std::ranges::sort(rates);
+  // To one in the lower half, the upper one in the middle of all is that in the middle of the others.
+  const double usual = rates.empty() ? 0 : rates[rates.size() / 2];
   std::map<int, double> shares;
   for (const auto& [agent, trace] : gathered_) {
-    if (!trace.link || !trace.link->filled) continue;
-    std::vector<double> others;
-    for (const auto& [other, its] : gathered_) {
-      if (other != agent && its.link) others.push_back(rate_of(*its.link));
-    }
+    if (!trace.link || !trace.link->filled || rate_of(*trace.link) * k_times_slower > usual) continue;
     const LinkUse& use = *trace.link;
-    const double usual = middle_of(std::move(others));
-    if (rate_of(use) * k_times_slower > usual) continue;
     const double lost = static_cast<double>(use.busy) - static_cast<double>(use.sent) * 1e6 / usual;
     shares[agent] = lost / static_cast<double>(use.span);
     slow_links_[agent] = SlowLink{agent, 0, use, usual};
@@ -315,18 +316,16 @@ SlowNotice describe_slow_link(const SlowLink& link, const std::string& host, con
   notice.host = host;
   const std::string from = printable(host, 128), to = printable(peer, 128);
   notice.what = fmt::format(
-      "the connection from {} to {} is slow: it carries {}, those of the other nodes {}; the ranks waited "
-      "for it "
-      "{:.0f} % of the last {}",
+      "the connection from {} to {} is slow: it carries {}, those of the other nodes {}; the ranks "
+      "waited for it {:.0f} % of the last {}",
       from, to, describe_rate(rate_of(link.use)), describe_rate(link.usual), 100 * link.share,
       describe_duration(window));
   if (const double resent = static_cast<double>(link.use.resent) / static_cast<double>(link.use.sent);
       resent >= k_worth_telling)
     notice.what += fmt::format("; {:.0f} % of its bytes were lost and sent again", 100 * resent);
   notice.hint = fmt::format(
-      "look at the network cards of {} and {} and at their switch; ddprun --check measures the connections "
-      "between "
-      "all nodes",
+      "look at the network cards of {} and {} and at their switch; ddprun --check measures the "
+      "connections between all nodes",
       from, to);
   return notice;
 }

@@ -63,7 +63,7 @@ struct NodeTrace {
   std::vector<std::string> groups;
   std::vector<RankTrace> ranks;
   std::vector<Connection> connections{};  // to other hosts; only the use of one is sent on
-  std::optional<LinkUse> link{};          // the connection that limits the node's sending, if one may
+  std::optional<LinkUse> link{};          // use of the busiest of them
   friend bool operator==(const NodeTrace&, const NodeTrace&) = default;
 };
 

@@ -74,13 +74,18 @@ struct DiagRequest {
   inet_diag_req_v2 content{};
 };
 
-DiagRequest make_request(const Endpoint& local, const Endpoint& remote) {
+DiagRequest begin_request(int family, int flags) {
   DiagRequest request;
   request.header.nlmsg_len = sizeof request;
   request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-  request.header.nlmsg_flags = NLM_F_REQUEST;
-  request.content.sdiag_family = local.address().is_v4() ? AF_INET : AF_INET6;
+  request.header.nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | flags);
+  request.content.sdiag_family = static_cast<std::uint8_t>(family);
   request.content.sdiag_protocol = IPPROTO_TCP;
+  return request;
+}
+
+DiagRequest make_request(const Endpoint& local, const Endpoint& remote) {
+  DiagRequest request = begin_request(local.address().is_v4() ? AF_INET : AF_INET6, 0);
   request.content.idiag_states = ~std::uint32_t{0};
   inet_diag_sockid& id = request.content.id;
   id.idiag_sport = htons(local.port());
@@ -349,19 +354,13 @@ std::vector<slow::Connection> list_connections(const std::vector<int>& pids) {
   std::vector<slow::Connection> all;
   for (const int family : {AF_INET, AF_INET6}) {
     const Descriptor netlink{::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
-    DiagRequest request;
-    request.header.nlmsg_len = sizeof request;
-    request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-    request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-    request.content.sdiag_family = static_cast<std::uint8_t>(family);
-    request.content.sdiag_protocol = IPPROTO_TCP;
+    DiagRequest request = begin_request(family, NLM_F_DUMP);
     request.content.idiag_ext = 1 << (INET_DIAG_INFO - 1);
     request.content.idiag_states = 1U << TCP_ESTABLISHED;
     if (wanted.empty() || ::send(netlink.number, &request, sizeof request, 0) < 0) continue;
     alignas(nlmsghdr) std::array<char, 32 << 10> buffer;
-    ssize_t size = 1;
-    while (size > 0) {
-      size = ::recv(netlink.number, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    for (;;) {
+      const ssize_t size = ::recv(netlink.number, buffer.data(), buffer.size(), MSG_DONTWAIT);
       if (size <= 0 || !add_connections({buffer.data(), static_cast<std::size_t>(size)}, wanted, all)) break;
     }
   }

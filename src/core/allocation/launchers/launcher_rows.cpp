@@ -101,6 +101,15 @@ std::vector<Sourced<std::string>> read_front_end(const Seen& seen) {
   return addresses;
 }
 
+// Adds the job's id, and the host of PRRTE's server where nothing else has named one.
+void add_namespace(const Seen& seen, LaunchPlace& place) {
+  const auto id = seen.variables.text("PMIX_NAMESPACE");
+  if (!id) return;
+  place.id = *id;
+  auto host = find_prrte_host(id->value);
+  if (host && place.front_end.empty()) place.front_end.push_back(sourced(std::move(*host), id->origin));
+}
+
 }  // namespace
 
 std::optional<LaunchPlace> read_open_mpi(const Seen& seen) {
@@ -115,12 +124,7 @@ std::optional<LaunchPlace> read_open_mpi(const Seen& seen) {
     place->hosts = sourced(expand_node_regex(list->value, list->origin), list->origin);
   }
   place->front_end = read_front_end(seen);
-  if (const auto id = seen.variables.text("PMIX_NAMESPACE")) {
-    place->id = *id;
-    if (auto host = find_prrte_host(id->value); host && place->front_end.empty()) {
-      place->front_end.push_back(sourced(std::move(*host), id->origin));
-    }
-  }
+  add_namespace(seen, *place);
   if (const auto secret = seen.variables.text("OMPI_MCA_orte_precondition_transports")) {
     place->secrets.push_back({SecretKind::open_mpi_transports, secret->value, secret->origin});
   }
@@ -212,11 +216,7 @@ std::optional<LaunchPlace> read_pmix(const Seen& seen) {
   place->nodes = read_number(seen, "PMIX_NUM_NODES", 1);
   place->nodes_exact = place->nodes.has_value();
   place->one_a_node = "prterun -n {0} --map-by ppr:1:node";
-  if (const auto id = seen.variables.text("PMIX_NAMESPACE")) {
-    place->id = *id;
-    if (auto host = find_prrte_host(id->value))
-      place->front_end.push_back(sourced(std::move(*host), id->origin));
-  }
+  add_namespace(seen, *place);
   place->slurm_step = read_slurm_step(seen, "PMIX_NAMESPACE");
   place->key_value_space = find_pmix(seen);
   return place;

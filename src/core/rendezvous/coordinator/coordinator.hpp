@@ -82,8 +82,7 @@ class Coordinator {
   void handle(ConnectionId connection, const Modules& modules, TimePoint now);
   void handle(ConnectionId connection, const RestartRequest& request, TimePoint now);
   void handle(ConnectionId connection, const Looked& looked, TimePoint now);
-  template <class Message>
-  requires JobWatch::k_takes<Message>
+  template <WatchMessage Message>
   void handle(ConnectionId connection, const Message& message, TimePoint now) {
     carry_out(watch_.note(connection, message, job_facts(), now), now);
   }

@@ -9,7 +9,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -99,14 +98,6 @@ class JobWatch {
  public:
   explicit JobWatch(const std::optional<options::SlowNotice>& notice) : slow_(notice) {}
 
-  // Messages that are for the watch alone.
-  template <class Message>
-  static constexpr bool k_takes =
-      std::is_same_v<Message, JobQuestion> || std::is_same_v<Message, StatusAnswer> ||
-      std::is_same_v<Message, Quiet> || std::is_same_v<Message, EarlyExit> ||
-      std::is_same_v<Message, ProfileRequest> || std::is_same_v<Message, ProfilePart> ||
-      std::is_same_v<Message, ClockQuestion> || std::is_same_v<Message, CollectivesSeen>;
-
   // Result for the coordinator.
   struct Found {
     std::vector<CoordinatorAction> actions;  // first
@@ -145,6 +136,12 @@ class JobWatch {
   Hangs hangs_;
   slow::SlowWatch slow_;
   std::optional<slow::SlowRank> slow_due_;  // rank whose notice is due
+};
+
+// Messages that are for the watch alone.
+template <class Message>
+concept WatchMessage = requires(JobWatch& watch, const Message& message, const JobFacts& job) {
+  watch.note(ConnectionId{}, message, job, TimePoint{});
 };
 
 }  // namespace ddprun::rendezvous
